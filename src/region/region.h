@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A share's region: the file, mapped. It appears complete or not at all (birth.c), so joining never
+ * waits. Bytes are in layout.h; nobody else knows them.
+ */
+#ifndef BERTH_REGION_REGION_H
+#define BERTH_REGION_REGION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/attributes.h"
+#include "base/reason.h"
+
+#define BERTH_GPU_MAX	     16
+#define BERTH_SEAT_MAX	     1024
+#define BERTH_UUID_SIZE	     96 /* "GPU-…", zero-padded */
+#define BERTH_SHARE_NAME_MAX 64 /* with the terminating zero */
+
+struct berth_region_gpu {
+	char uuid[BERTH_UUID_SIZE];
+	uint64_t memory_limit_bytes; /* 0 = none */
+	uint32_t compute_limit_pct;  /* 0 or >= 100 = none */
+};
+
+/* What a region is made from, and what a joiner believes its limits to be. */
+struct berth_region_spec {
+	char share_name[BERTH_SHARE_NAME_MAX];
+	uint32_t gpu_count; /* by NVML index */
+	struct berth_region_gpu gpus[BERTH_GPU_MAX];
+	int32_t priority; /* CUDA_TASK_PRIORITY, 1 = default */
+	mode_t mode;	  /* of a new file, set whatever the umask is; 0 = 0600 */
+};
+
+enum berth_region_flags {
+	/* Nobody living sits in it: take the spec's limits as they are, also larger ones. */
+	BERTH_REGION_RENEW = 1U << 0,
+};
+
+/* What joining did. Bit i of a mask = GPU i of the region. */
+struct berth_region_joined {
+	bool created;
+	bool renewed;
+	uint32_t lowered_mask; /* the joiner's limit was smaller and is now in force */
+	uint32_t kept_mask;    /* the joiner's limit was larger or none: the region's stays in force */
+};
+
+struct berth_region;
+
+/* Joins the region at path. With a spec: creates it if it is absent, and where limits differ the
+ * smaller one is in force ("none" never wins). Without (NULL): -ENOENT if it is absent.
+ * Refused, with the reason: not a regular file, a symlink, owned by a third user in a sticky
+ * directory (-EPERM), a foreign or half-written content (-EBADMSG), another format signature (-EPROTONOSUPPORT),
+ * a spec GPU that the region does not have (-ENODEV), no space (-ENOSPC), the directory not writable.
+ * The mapping is MADV_DONTFORK. Free with berth_region_close. Thread-safe; in a fork child the
+ * object may only be passed to berth_region_forget. */
+BERTH_MUST_CHECK int berth_region_join(const char *path, const struct berth_region_spec *spec,
+				       unsigned flags, struct berth_region **ret_region,
+				       struct berth_region_joined *ret_joined,
+				       struct berth_reason *reason);
+
+/* Maps an existing region read-only, for ps and the like. */
+BERTH_MUST_CHECK int berth_region_view(const char *path, struct berth_region **ret_region,
+				       struct berth_reason *reason);
+
+void berth_region_close(struct berth_region *region);
+/* In a fork child, where the mapping is gone: frees this process's memory of it, closes its
+ * descriptor copy, touches nothing else. */
+void berth_region_forget(struct berth_region *region);
+
+const char *berth_region_path(const struct berth_region *region);
+const char *berth_region_share_name(const struct berth_region *region);
+uint32_t berth_region_gpu_count(const struct berth_region *region);
+/* The limits in force now. */
+void berth_region_gpu(const struct berth_region *region, uint32_t gpu,
+		      struct berth_region_gpu *ret_gpu);
+/* Index of a GPU by UUID ("GPU-…"), or -ENODEV. */
+BERTH_MUST_CHECK int berth_region_gpu_find(const struct berth_region *region, const char *uuid);
+
+/* Walks every invariant of the file; 0, or -EUCLEAN with the first broken one in words. */
+BERTH_MUST_CHECK int berth_region_check(struct berth_region *region, struct berth_reason *reason);
+
+#endif
