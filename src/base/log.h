@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The log of a guest. Off but for errors by default; one line a message, by one write(2) to a
- * descriptor chosen on first use; never allocates; usable before main and from inside itself (a
+ * descriptor; never allocates, never waits long for a reader; usable before main and from inside itself (a
  * message caused by writing a message is dropped); keeps errno. Text of other processes is escaped.
  * Thread-safe; after fork the child logs on.
  */
@@ -28,8 +28,9 @@ enum berth_log_level {
 enum berth_log_level berth_log_level(void);
 void berth_log_set_level(enum berth_log_level level);
 
-/* Where lines go: standard error by default, BERTH_LOG_FILE (opened O_APPEND|O_NOFOLLOW, 0600) if
- * set and this process is not set-user-ID. -1 restores the default. */
+/* Where lines go: standard error by default, BERTH_LOG_FILE (an absolute path, opened for each line
+ * with O_APPEND|O_NOFOLLOW, 0600; if that fails errors go to standard error and the rest nowhere) if
+ * set and this process is not set-user-ID. A descriptor set here wins; -1 restores the default. */
 void berth_log_set_fd(int fd);
 
 /* One line "berth[PID]: LEVEL: text\n", cut at 1000 bytes, control bytes escaped as \xNN. */
@@ -59,7 +60,7 @@ bool berth_log_allow(struct berth_log_limit *limit, uint32_t burst, uint64_t per
 			berth_log(level, __VA_ARGS__);                                             \
 	} while (0)
 
-/* Escapes bytes < 0x20, 0x7f, and invalid UTF-8 of src as \xNN into dst (always terminated).
+/* Escapes bytes < 0x20, 0x7f, the C1 controls (terminals obey them) and invalid UTF-8 of src as \xNN into dst (always terminated).
  * Returns the length written. For names and commands that other processes chose. */
 size_t berth_text_escape(char *dst, size_t size, const char *src);
 

@@ -29,12 +29,14 @@ struct berth_process_stat {
 
 /* Parses the text of one /proc/PID/stat. -EBADMSG if it isn't one. */
 BERTH_MUST_CHECK int berth_process_stat_parse(const char *text, struct berth_process_stat *ret_stat);
-/* -ESRCH if there is no such process. */
+/* -ESRCH if there is no such process; -EACCES if there is one but /proc doesn't show it (hidepid, no
+ * /proc). */
 BERTH_MUST_CHECK int berth_process_stat_read(pid_t pid, struct berth_process_stat *ret_stat);
 
 /* This process. Not cached: correct after fork and clone. */
 BERTH_MUST_CHECK int berth_process_self(struct berth_process_id *ret_id);
-/* Is this very process (pid and start time, in our own pid namespace) there and not a zombie? */
+/* Is this very process (pid and start time, in our own pid namespace) there and not a zombie? An id of
+ * another pid namespace isn't; one that /proc doesn't show is taken to be there (never call it dead). */
 bool berth_process_same(const struct berth_process_id *id);
 
 /* Command line for people, escaped, arguments joined by blanks, cut to size; comm in brackets if
@@ -47,7 +49,8 @@ bool berth_process_in_initial_pid_namespace(void);
 /* First 8 bytes, as a number, of /proc/sys/kernel/random/boot_id; 0 = unknown. */
 uint64_t berth_boot_id(void);
 
-/* true if the kernel started this program with elevated rights (AT_SECURE): the environment is then not to be trusted. */
+/* true if the kernel started this program with elevated rights (AT_SECURE): the environment is then
+ * not to be trusted. */
 bool berth_process_is_secure(void);
 
 #endif
