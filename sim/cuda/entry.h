@@ -75,6 +75,8 @@ struct sim_call {
 CUresult sim_call_enter(struct sim_call *call);
 void sim_call_leave(struct sim_call *call);
 
+#define SIM_LEAVES_CALL __attribute__((cleanup(sim_call_leave)))
+
 static inline CUresult sim_call_result(struct sim_call *call, CUresult result)
 {
 	call->result = result;
@@ -82,13 +84,12 @@ static inline CUresult sim_call_result(struct sim_call *call, CUresult result)
 	return result;
 }
 
-#define SIM_ENTER(symbol)                                                                    \
-	__attribute__((                                                                      \
-		cleanup(sim_call_leave))) struct sim_call call_ = { .id = SIM_ID_##symbol }; \
-	do {                                                                                 \
-		CUresult entered_ = sim_call_enter(&call_);                                  \
-		if (entered_ != CUDA_SUCCESS)                                                \
-			return sim_call_result(&call_, entered_);                            \
+#define SIM_ENTER(symbol)                                                  \
+	struct sim_call call_ SIM_LEAVES_CALL = { .id = SIM_ID_##symbol }; \
+	do {                                                               \
+		CUresult entered_ = sim_call_enter(&call_);                \
+		if (entered_ != CUDA_SUCCESS)                              \
+			return sim_call_result(&call_, entered_);          \
 	} while (0)
 
 #define SIM_LEAVE(code) sim_call_result(&call_, (code))
