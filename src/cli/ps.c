@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * berth ps: which shares there are, who sits in them, what is charged. Reads; changes nothing.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "base/size.h"
+#include "cli/command.h"
+#include "cli/table.h"
+#include "region/directory.h"
+#include "region/snapshot.h"
+
+enum { OPT_JSON, OPT_ALL, OPT_SHARES };
+
+static const struct berth_option ps_options[] = {
+	[OPT_JSON] = { "json", 'j', NULL, "print JSON: bytes, nothing rounded" },
+	[OPT_ALL] = { "all", 'a', NULL, "also shares that nobody sits in" },
+	[OPT_SHARES] = { "shares", 's', NULL, "the shares only, not their processes" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct berth_column share_columns[] = {
+	{ "SHARE", false }, { "GPU", false }, { "PROCESSES", true }, { "CHARGED", true },
+	{ "LIMIT", true },  { "USED", true }, { "REFUSALS", true },
+};
+
+static const struct berth_column process_columns[] = {
+	{ "SHARE", false },  { "PID", true },      { "GPU", false },
+	{ "CHARGED", true }, { "COMMAND", false },
+};
+
+struct ps {
+	const struct berth_command *command;
+	bool json;
+	bool all;
+	bool shares_only;
+	bool failed; /* a share could not be read: said, the others are shown */
+	struct berth_table *shares;
+	struct berth_table *seats;
+	json_t *list;
+	uint64_t pid_namespace; /* ours: only there a pid names a process for us */
+};
+
+static int take_option(void *arg, const struct berth_option *option, const char *value)
+{
+	struct ps *ps = arg;
+
+	(void)value;
+	ps->json |= option == &ps_options[OPT_JSON];
+	ps->all |= option == &ps_options[OPT_ALL];
+	ps->shares_only |= option == &ps_options[OPT_SHARES];
+	return 0;
+}
+
+/* The first 8 characters behind "GPU-" tell cards apart, and fit. */
+static const char *gpu_label(uint32_t index, const struct berth_region_gpu *gpu, char *buf,
+			     size_t size)
+{
+	const char *uuid = strncmp(gpu->uuid, "GPU-", 4) == 0 ? gpu->uuid + 4 : gpu->uuid;
+
+	(void)snprintf(buf, size, "%u:%.8s", index, uuid);
+	return buf;
+}
+
+static uint32_t alive_count(const struct berth_snapshot *snapshot)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < snapshot->seat_count; i++)
+		count += snapshot->seats[i].alive;
+	return count;
+}
+
+/* The command of a seat's process, if it is the one we see under that pid. */
+static const char *seat_command(const struct ps *ps, const struct berth_snapshot_seat *seat,
+				char *buf, size_t size)
+{
+	struct berth_process_id id = { .pid = seat->pid,
+				       .start_ticks = seat->start_ticks,
+				       .pid_namespace = seat->pid_namespace };
+
+	if (seat->foreign)
+		return "(not Berth's: its memory is not limited by this share)";
+	if (seat->pid_namespace != ps->pid_namespace)
+		return "(in another pid namespace)";
+	if (!berth_process_same(&id) || berth_process_command(seat->pid, buf, size) < 0)
+		return "?";
+	return buf;
+}
+
+static int table_shares(struct ps *ps, const struct berth_snapshot *s)
+{
+	char label[32], charged[BERTH_SIZE_TEXT_MAX], limit[BERTH_SIZE_TEXT_MAX];
+	struct berth_table *t = ps->shares;
+
+	for (uint32_t g = 0; g < s->gpu_count; g++) {
+		const struct berth_snapshot_gpu *gpu = &s->gpus[g];
+		uint64_t bound = gpu->gpu.memory_limit_bytes;
+		int r = berth_table_add(t, "%s", s->share_name);
+		if (r == 0)
+			r = berth_table_add(t, "%s", gpu_label(g, &gpu->gpu, label, sizeof label));
+		if (r == 0)
+			r = berth_table_add(t, "%u", alive_count(s));
+		if (r == 0)
+			r = berth_table_add(t, "%s",
+					    berth_size_format(gpu->charged_bytes, charged));
+		if (r == 0)
+			r = berth_table_add(t, "%s",
+					    bound ? berth_size_format(bound, limit) : "none");
+		if (r == 0)
+			r = bound ? berth_table_add(t, "%.0f %%",
+						    100.0 * (double)gpu->charged_bytes /
+							    (double)bound)
+				  : berth_table_add(t, "-");
+		if (r == 0)
+			r = berth_table_add(t, "%llu", (unsigned long long)gpu->refusal_count);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int table_seat(struct ps *ps, const struct berth_snapshot *s,
+		      const struct berth_snapshot_seat *seat)
+{
+	char label[32], charged[BERTH_SIZE_TEXT_MAX], command[200];
+	struct berth_table *t = ps->seats;
+
+	for (uint32_t g = 0; g < s->gpu_count; g++) {
+		int r = berth_table_add(t, "%s", s->share_name);
+		if (r == 0)
+			r = berth_table_add(t, "%d", (int)seat->pid);
+		if (r == 0)
+			r = berth_table_add(t, "%s",
+					    gpu_label(g, &s->gpus[g].gpu, label, sizeof label));
+		if (r == 0)
+			r = berth_table_add(t, "%s",
+					    berth_size_format(seat->use[g].total_bytes, charged));
+		if (r == 0)
+			r = berth_table_add(t, "%s",
+					    seat_command(ps, seat, command, sizeof command));
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static json_t *json_use(const struct berth_snapshot_use *use)
+{
+	return json_pack("{s:I, s:I, s:I, s:I}", "charged_bytes", (json_int_t)use->total_bytes,
+			 "context_bytes", (json_int_t)use->context_bytes, "module_bytes",
+			 (json_int_t)use->module_bytes, "data_bytes", (json_int_t)use->data_bytes);
+}
+
+static json_t *json_seat(const struct ps *ps, const struct berth_snapshot *s,
+			 const struct berth_snapshot_seat *seat)
+{
+	char command[200];
+	json_t *gpus = json_array();
+
+	for (uint32_t g = 0; g < s->gpu_count; g++) {
+		json_t *use = json_use(&seat->use[g]);
+		(void)json_object_set_new(use, "uuid", json_string(s->gpus[g].gpu.uuid));
+		(void)json_array_append_new(gpus,
+					    use); /* NULL is caught when the whole is packed */
+	}
+	return json_pack(
+		"{s:i, s:i, s:I, s:I, s:s, s:b, s:I, s:o}", "pid", (int)seat->pid, "host_pid",
+		(int)seat->host_pid, "start_ticks", (json_int_t)seat->start_ticks, "pid_namespace",
+		(json_int_t)seat->pid_namespace, "command",
+		seat_command(ps, seat, command, sizeof command), "foreign", (int)seat->foreign,
+		"refusals", (json_int_t)seat->refusal_count, "gpus", gpus);
+}
+
+static json_t *json_gpu(const struct berth_snapshot_gpu *gpu)
+{
+	return json_pack("{s:s, s:I, s:i, s:I, s:I}", "uuid", gpu->gpu.uuid, "memory_limit_bytes",
+			 (json_int_t)gpu->gpu.memory_limit_bytes, "compute_limit_percent",
+			 (int)gpu->gpu.compute_limit_pct, "charged_bytes",
+			 (json_int_t)gpu->charged_bytes, "refusals",
+			 (json_int_t)gpu->refusal_count);
+}
+
+static int json_share(struct ps *ps, const struct berth_snapshot *s)
+{
+	json_t *gpus = json_array(), *seats = json_array(), *share;
+
+	for (uint32_t g = 0; g < s->gpu_count; g++)
+		(void)json_array_append_new(gpus, json_gpu(&s->gpus[g]));
+	for (uint32_t i = 0; i < s->seat_count; i++) {
+		if (s->seats[i].alive)
+			(void)json_array_append_new(seats, json_seat(ps, s, &s->seats[i]));
+	}
+	share = json_pack("{s:s, s:I, s:o, s:o}", "name", s->share_name, "anomalies",
+			  (json_int_t)s->anomaly_count, "gpus", gpus, "processes", seats);
+	return share && json_array_append_new(ps->list, share) == 0 ? 0 : -ENOMEM;
+}
+
+static int show_snapshot(struct ps *ps, const struct berth_snapshot *s)
+{
+	if (!ps->all && alive_count(s) == 0)
+		return 0;
+	if (ps->json)
+		return json_share(ps, s);
+	int r = table_shares(ps, s);
+	for (uint32_t i = 0; i < s->seat_count && r == 0; i++) {
+		if (s->seats[i].alive)
+			r = table_seat(ps, s, &s->seats[i]);
+	}
+	return r;
+}
+
+static int visit_share(void *arg, const char *name, const char *path)
+{
+	struct ps *ps = arg;
+	struct berth_reason reason = { .text = "" };
+	struct berth_snapshot *snapshot = NULL;
+	struct berth_region *region = NULL;
+	int r = berth_region_view(path, &region, &reason);
+
+	if (r == -ENOENT)
+		return 0; /* its directory only: just made, or just swept */
+	if (r == 0)
+		r = berth_snapshot_take(region, BERTH_SNAPSHOT_LIVENESS, &snapshot);
+	if (r < 0) {
+		berth_complain(ps->command, "share '%s': %s", name,
+			       reason.text[0] ? reason.text : strerror(-r));
+		ps->failed = true;
+		r = 0;
+	} else {
+		r = show_snapshot(ps, snapshot);
+	}
+	berth_snapshot_free(snapshot);
+	berth_region_close(region);
+	return r;
+}
+
+static void print_all(const struct ps *ps)
+{
+	bool terminal = isatty(STDOUT_FILENO);
+
+	if (ps->json) {
+		(void)json_dumpf(ps->list, stdout,
+				 JSON_INDENT(2)); /* main reports a failed write */
+		putchar('\n');
+		return;
+	}
+	berth_table_print(ps->shares, stdout, terminal);
+	if (!ps->shares_only) {
+		putchar('\n');
+		berth_table_print(ps->seats, stdout, terminal);
+	}
+}
+
+static int collect_and_print(struct ps *ps, struct berth_reason *reason)
+{
+	struct berth_process_id self;
+	int r = berth_process_self(&self);
+
+	if (r < 0)
+		return r;
+	ps->pid_namespace = self.pid_namespace;
+	r = berth_table_new(share_columns, BERTH_ARRAY_LEN(share_columns), &ps->shares);
+	if (r == 0)
+		r = berth_table_new(process_columns, BERTH_ARRAY_LEN(process_columns), &ps->seats);
+	ps->list = json_array();
+	if (r == 0)
+		r = berth_share_each(visit_share, ps, reason);
+	if (r == 0)
+		print_all(ps);
+	berth_table_free(ps->shares);
+	berth_table_free(ps->seats);
+	json_decref(ps->list);
+	return r;
+}
+
+static int ps_run(const struct berth_command *command, int argc, char **argv)
+{
+	struct ps ps = { .command = command };
+	struct berth_reason reason = { .text = "" };
+	int operand = 0;
+	int r = berth_options_parse(command, argc, argv, take_option, &ps, &operand);
+
+	if (r != 0)
+		return r < 0 ? command->usage_exit : BERTH_EXIT_OK;
+	if (operand < argc) {
+		berth_complain(command, "takes no operand, but '%s' was given", argv[operand]);
+		return command->usage_exit;
+	}
+	r = collect_and_print(&ps, &reason);
+	if (r < 0)
+		berth_complain(command, "%s", reason.text[0] ? reason.text : strerror(-r));
+	return r < 0 || ps.failed ? BERTH_EXIT_FAILURE : BERTH_EXIT_OK;
+}
+
+const struct berth_command berth_command_ps = {
+	.name = "ps",
+	.operands = "",
+	.summary = "List the shares, their processes and what is charged to them.",
+	.options = ps_options,
+	.usage_exit = BERTH_EXIT_USAGE,
+	.run = ps_run,
+};

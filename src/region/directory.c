@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names are checked before they become paths, so no name leaves the directory.
+ */
+#include "region/directory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/state_dir.h"
+#include "region/snapshot.h"
+
+enum { SWEEP_AGE_S = 600 }; /* a daemon may come to its GPU long after its parent has gone */
+
+#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-@+"
+
+int berth_share_name_check(const char *name, struct berth_reason *reason)
+{
+	size_t n = strlen(name);
+
+	if (n == 0 || n >= BERTH_SHARE_NAME_MAX || name[0] == '.' ||
+	    strspn(name, NAME_CHARACTERS) != n)
+		return berth_reason_set(
+			reason, -EINVAL,
+			"'%s' can't name a share: use 1 to %d letters, figures and . _ - @ +, "
+			"not starting with a dot",
+			name, BERTH_SHARE_NAME_MAX - 1);
+	return 0;
+}
+
+static int shares_dir(char ret_path[PATH_MAX], struct berth_reason *reason)
+{
+	char state[PATH_MAX];
+	int r = berth_state_dir(state, sizeof state, reason);
+
+	if (r < 0)
+		return r;
+	int n = snprintf(ret_path, PATH_MAX, "%s/shares", state);
+	if (n >= PATH_MAX)
+		return berth_reason_set(reason, -ENAMETOOLONG, "%s: the path is too long", state);
+	return 0;
+}
+
+int berth_share_path(const char *name, bool make, char ret_path[PATH_MAX],
+		     struct berth_reason *reason)
+{
+	char shares[PATH_MAX];
+	char dir[PATH_MAX];
+	int r = berth_share_name_check(name, reason);
+
+	if (r == 0)
+		r = shares_dir(shares, reason);
+	if (r < 0)
+		return r;
+	int n = snprintf(dir, sizeof dir, "%s/%s", shares, name);
+	if (n < 0 || n >= PATH_MAX - (int)sizeof "/region.cache")
+		return berth_reason_set(reason, -ENAMETOOLONG, "%s: the path is too long", shares);
+	if (make) {
+		r = berth_dir_make(dir, 0700);
+		if (r < 0)
+			return berth_reason_set(reason, r,
+						"%s: can't be made: %s; BERTH_STATE_DIR may name "
+						"another place",
+						dir, strerror(-r));
+	}
+	memcpy(ret_path, dir, (size_t)n);
+	memcpy(ret_path + n, "/region.cache", sizeof "/region.cache");
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+struct names {
+	char **list;
+	size_t count;
+};
+
+static void names_done(struct names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->list[i]);
+	free(names->list);
+}
+
+static int names_read(DIR *dir, struct names *names)
+{
+	struct dirent *entry;
+
+	while (errno = 0, (entry = readdir(dir))) {
+		if (berth_share_name_check(entry->d_name, NULL) < 0)
+			continue;
+		char **grown = realloc(names->list, (names->count + 1) * sizeof *grown);
+		if (!grown)
+			return -ENOMEM;
+		names->list = grown;
+		names->list[names->count] = strdup(entry->d_name);
+		if (!names->list[names->count])
+			return -ENOMEM;
+		names->count++;
+	}
+	return -errno;
+}
+
+int berth_share_each(int (*visit)(void *arg, const char *name, const char *path), void *arg,
+		     struct berth_reason *reason)
+{
+	BERTH_CLEANUP(names_done) struct names names = { 0 };
+	char path[PATH_MAX];
+	int r = shares_dir(path, reason);
+
+	if (r < 0)
+		return r;
+	DIR *dir = opendir(path);
+	if (!dir) {
+		if (errno == ENOENT)
+			return 0;
+		r = -errno;
+		return berth_reason_set(reason, r, "%s: %s", path, strerror(-r));
+	}
+	r = names_read(dir, &names);
+	(void)closedir(dir); /* it was only read */
+	if (r < 0)
+		return berth_reason_set(reason, r, "%s: %s", path, strerror(-r));
+	if (names.count)
+		qsort(names.list, names.count, sizeof *names.list, by_name);
+	for (size_t i = 0; i < names.count && r == 0; i++) {
+		r = berth_share_path(names.list[i], false, path, reason);
+		if (r == 0)
+			r = visit(arg, names.list[i], path);
+	}
+	return r;
+}
+
+static bool maker_gone(const char *name)
+{
+	const char *at = strrchr(name, '@');
+	char *end;
+
+	if (!at)
+		return false; /* a named share is its users' to keep */
+	long pid = strtol(at + 1, &end, 10);
+	return *end == '\0' && pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+static bool is_old(const char *path)
+{
+	struct stat st;
+
+	return berth_path_lstat(AT_FDCWD, path, &st) == 0 && S_ISREG(st.st_mode) &&
+	       time(NULL) - st.st_mtime > SWEEP_AGE_S;
+}
+
+static bool anybody_sits(const char *path)
+{
+	struct berth_region *region = NULL;
+	struct berth_snapshot *snapshot = NULL;
+	bool sits = true; /* what can't be read is left alone */
+
+	if (berth_region_view(path, &region, NULL) < 0)
+		return true;
+	if (berth_snapshot_take(region, BERTH_SNAPSHOT_LIVENESS, &snapshot) == 0) {
+		sits = false;
+		for (uint32_t i = 0; i < snapshot->seat_count; i++)
+			sits |= snapshot->seats[i].alive;
+	}
+	berth_snapshot_free(snapshot);
+	berth_region_close(region);
+	return sits;
+}
+
+static int sweep_one(void *arg, const char *name, const char *path)
+{
+	unsigned *removed_count = arg;
+	char dir[PATH_MAX];
+
+	if (!maker_gone(name) || !is_old(path) || anybody_sits(path))
+		return 0;
+	if (unlink(path) == 0) {
+		(void)snprintf(dir, sizeof dir, "%.*s",
+			       (int)(strlen(path) - strlen("/region.cache")), path);
+		(void)rmdir(dir); /* not empty: somebody's file is in it, so it stays */
+		(*removed_count)++;
+	}
+	return 0;
+}
+
+int berth_share_sweep(unsigned *ret_removed_count)
+{
+	unsigned removed_count = 0;
+	int r = berth_share_each(sweep_one, &removed_count, NULL);
+
+	if (r < 0)
+		return r;
+	*ret_removed_count = removed_count;
+	return 0;
+}
