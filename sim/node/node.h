@@ -26,8 +26,8 @@
 
 #define SIM_PROCESS_MAX      1024
 #define SIM_PROCESS_NAME_MAX 64
-#define SIM_TIMELINE_BYTES   (512U * 1024U) /* per GPU; zero when the node is made */
-#define SIM_CHARGE_UNIT      512U           /* every charge is a multiple of it */
+#define SIM_TIMELINE_BYTES   (2U << 20) /* per GPU; zero when the node is made */
+#define SIM_CHARGE_UNIT      512U       /* every charge is a multiple of it */
 
 /* One process's bytes on one GPU. See charge.c. */
 struct sim_usage {
@@ -111,8 +111,6 @@ size_t sim_node_processes(unsigned gpu, struct sim_process_view *ret_list, size_
 int sim_node_claim(void);
 /* The row, or -1 when none was claimed (or this is a fork child). */
 int sim_node_row(void);
-/* Gives it back early; a death does the same. */
-void sim_node_release(void);
 
 /* ---- bytes of this process (needs a row); rounded up to SIM_CHARGE_UNIT ---- */
 
