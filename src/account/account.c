@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attach, fork, and the way from a GPU's index to this process's seat. The reading side for programs
+ * without a seat is in room.c.
+ *
+ * Lock: the guard, rank "attach": held while a region is joined and a seat claimed, never across a
+ * driver or NVML call (the list of GPUs is fetched before it is taken), so that a driver that starts
+ * threads which call cuInit again can't deadlock on it. A thread that comes second waits for the
+ * first one's file operations, which are bounded.
+ */
+#include "account/account.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "account/room.h"
+#include "account/settings.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/size.h"
+#include "region/seat.h"
+
+#define CHILD_HOOK_MAX 4
+
+/* The page that is all zero in a fork child. */
+struct wiped_page {
+	_Atomic uint32_t state; /* enum berth_account_state; released after all else is set */
+	_Atomic uint32_t ours;  /* 0 in a child that no fork handler has seen */
+};
+
+static struct {
+	pthread_mutex_t guard;
+	_Atomic(struct wiped_page *) page; /* NULL before the first attach; then for ever */
+	struct berth_region *region;       /* this and the seat: while attached */
+	struct berth_seat *seat;
+	_Atomic int error;
+	bool handler_registered;
+	void (*child_hooks[CHILD_HOOK_MAX])(void);
+} account = { .guard = PTHREAD_MUTEX_INITIALIZER };
+
+enum berth_account_state berth_account_state(void)
+{
+	struct wiped_page *page = atomic_load_explicit(&account.page, memory_order_acquire);
+
+	/* Acquire pairs with the release in publish_locked: region and seat are seen. */
+	return page ? (enum berth_account_state)atomic_load_explicit(&page->state,
+								     memory_order_acquire)
+		    : BERTH_ACCOUNT_UNDECIDED;
+}
+
+static void publish_locked(enum berth_account_state state)
+{
+	struct wiped_page *page = atomic_load_explicit(&account.page, memory_order_relaxed);
+
+	atomic_store_explicit(&page->ours, 1, memory_order_relaxed);
+	atomic_store_explicit(&page->state, (uint32_t)state, memory_order_release);
+}
+
+/* In a fork child: everything here is the parent's. The guard may be a copy of a held one. */
+static void become_child(void)
+{
+	struct wiped_page *page = atomic_load_explicit(&account.page, memory_order_relaxed);
+	struct berth_seat *seat = account.seat;
+	struct berth_region *region = account.region;
+
+	if (page) {
+		atomic_store_explicit(&page->state, BERTH_ACCOUNT_UNDECIDED, memory_order_relaxed);
+		atomic_store_explicit(&page->ours, 1, memory_order_relaxed);
+	}
+	account.guard = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	account.seat = NULL;
+	account.region = NULL;
+	atomic_store_explicit(&account.error, 0, memory_order_relaxed);
+	if (seat)
+		berth_seat_forget(seat);
+	if (region)
+		berth_region_forget(region);
+	berth_account_room_forget();
+	berth_settings_forget();
+	for (size_t i = 0; i < CHILD_HOOK_MAX && account.child_hooks[i]; i++)
+		account.child_hooks[i]();
+}
+
+static int prepare_page_locked(struct berth_reason *reason)
+{
+	struct wiped_page *page;
+
+	if (!atomic_load_explicit(&account.page, memory_order_relaxed)) {
+		page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (page == MAP_FAILED)
+			return berth_reason_set(reason, -errno, "no memory for a page: %s",
+						strerror(errno));
+		/* Refused by kernels before 4.14: then the fork handler alone does it. */
+		(void)madvise(page, sizeof(*page), MADV_WIPEONFORK);
+		atomic_store_explicit(&page->ours, 1, memory_order_relaxed);
+		atomic_store_explicit(&account.page, page, memory_order_release);
+	}
+	if (!account.handler_registered) {
+		int err = pthread_atfork(NULL, NULL, become_child);
+
+		if (err)
+			return berth_reason_set(reason, -err, "no fork handler: %s", strerror(err));
+		account.handler_registered = true;
+	}
+	return 0;
+}
+
+_Static_assert(BERTH_CONFIG_NAME_MAX == BERTH_SHARE_NAME_MAX, "copied whole");
+
+static void spec_fill(struct berth_region_spec *spec, const struct berth_config *config,
+		      const struct berth_account_gpus *gpus,
+		      const struct berth_config_limit limits[])
+{
+	*spec = (struct berth_region_spec){ .gpu_count = gpus->count,
+					    .priority = config->priority };
+	memcpy(spec->share_name, config->share_name, sizeof(spec->share_name));
+	for (uint32_t i = 0; i < gpus->count; i++) {
+		memcpy(spec->gpus[i].uuid, gpus->uuids[i], BERTH_UUID_SIZE);
+		spec->gpus[i].memory_limit_bytes = limits[i].memory_limit_bytes;
+		spec->gpus[i].compute_limit_pct = limits[i].compute_limit_pct;
+	}
+}
+
+/* Says once, in words, that what this process asked for is not what is in force. */
+static void tell_limits(const struct berth_region_spec *spec,
+			const struct berth_region_joined *joined)
+{
+	for (uint32_t i = 0; i < spec->gpu_count; i++) {
+		struct berth_region_gpu now;
+		char asked[BERTH_SIZE_TEXT_MAX];
+		char held[BERTH_SIZE_TEXT_MAX];
+
+		if (!((joined->kept_mask | joined->lowered_mask) & (1U << i)))
+			continue;
+		berth_region_gpu(account.region, i, &now);
+		berth_warning("GPU %u of share %s: %s memory, %u %% compute are in force; "
+			      "this process asked for %s, %u %% (0 = none); the smaller one counts",
+			      i, berth_region_share_name(account.region),
+			      berth_size_format(now.memory_limit_bytes, held),
+			      now.compute_limit_pct,
+			      berth_size_format(spec->gpus[i].memory_limit_bytes, asked),
+			      spec->gpus[i].compute_limit_pct);
+	}
+}
+
+static int join_locked(const struct berth_config *config, const struct berth_account_gpus *gpus,
+		       struct berth_region_joined *ret_joined, struct berth_reason *reason)
+{
+	struct berth_config_limit limits[BERTH_GPU_MAX] = { 0 };
+	const char *uuids[BERTH_GPU_MAX];
+	struct berth_region_spec spec;
+	char path[PATH_MAX];
+	int err = berth_settings_region_path(config, true, path, reason);
+
+	if (err)
+		return err;
+	if (config->join_only)
+		return berth_region_join(path, NULL, 0, &account.region, ret_joined, reason);
+	for (uint32_t i = 0; i < gpus->count; i++)
+		uuids[i] = gpus->uuids[i];
+	err = berth_config_resolve(config, uuids, gpus->count, limits, reason);
+	if (err)
+		return err;
+	spec_fill(&spec, config, gpus, limits);
+	err = berth_region_join(path, &spec, 0, &account.region, ret_joined, reason);
+	if (!err)
+		tell_limits(&spec, ret_joined);
+	return err;
+}
+
+/* Region and seat, or nothing. */
+static int sit_locked(const struct berth_config *config, const struct berth_account_gpus *gpus,
+		      struct berth_reason *reason)
+{
+	uint64_t start_ns = berth_clock_ns();
+	bool initial = berth_process_in_initial_pid_namespace();
+	struct berth_region_joined joined = { 0 };
+	struct berth_seat_claimed claimed = { 0 };
+	int err = join_locked(config, gpus, &joined, reason);
+
+	if (err)
+		return err;
+	err = berth_seat_claim(account.region, initial ? getpid() : 0, &account.seat, &claimed,
+			       reason);
+	if (err) {
+		berth_region_close(BERTH_TAKE_PTR(account.region));
+		return err;
+	}
+	berth_debug("start: region %s %s, seat %u, %llu us, %u dead seats reaped, "
+		    "host-pid tier %s",
+		    berth_region_path(account.region), joined.created ? "created" : "joined",
+		    claimed.index, (berth_clock_ns() - start_ns) / BERTH_NS_PER_US,
+		    claimed.reaped_count, initial ? "initial" : "unknown");
+	return 0;
+}
+
+static enum berth_account_state decide_locked(const struct berth_config *config, int config_err,
+					      const struct berth_account_gpus *gpus,
+					      struct berth_reason *reason)
+{
+	int err = config_err;
+
+	if (!err && config->active)
+		err = sit_locked(config, gpus, reason);
+	if (err) {
+		atomic_store_explicit(&account.error, err, memory_order_relaxed);
+		berth_error("this program gets no GPU: %s",
+			    reason->text[0] ? reason->text : strerror(-err));
+		return BERTH_ACCOUNT_REFUSED;
+	}
+	return config->active ? BERTH_ACCOUNT_ATTACHED : BERTH_ACCOUNT_PASSIVE;
+}
+
+/* A child that came by a bare clone: no fork handler ran. Such a child has one thread here. */
+static void notice_bare_clone(void)
+{
+	struct wiped_page *page = atomic_load_explicit(&account.page, memory_order_acquire);
+
+	if (page && !atomic_exchange_explicit(&page->ours, 1, memory_order_relaxed))
+		become_child();
+}
+
+static void attach(berth_account_gpus_fn list)
+{
+	struct berth_account_gpus gpus = { 0 };
+	struct berth_reason reason = { 0 };
+	const struct berth_config *config;
+	int err;
+
+	notice_bare_clone();
+	err = berth_settings_get(&config, &reason);
+	/* A driver call: before the guard is taken, even if another thread makes it needless. */
+	if (!err && config->active && !config->join_only)
+		err = list(&gpus, &reason);
+
+	pthread_mutex_lock(&account.guard);
+	if (berth_account_state() == BERTH_ACCOUNT_UNDECIDED) {
+		int page_err = prepare_page_locked(&reason);
+
+		if (!page_err || atomic_load_explicit(&account.page, memory_order_relaxed))
+			publish_locked(decide_locked(config, err ? err : page_err, &gpus, &reason));
+		else
+			atomic_store_explicit(&account.error, page_err, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&account.guard);
+}
+
+enum berth_account_state berth_account_attach(berth_account_gpus_fn list)
+{
+	enum berth_account_state state = berth_account_state();
+	int saved_errno = errno;
+
+	if (state != BERTH_ACCOUNT_UNDECIDED)
+		return state;
+	attach(list);
+	state = berth_account_state();
+	errno = saved_errno;
+	/* Not even a page: undecided for the next try, refused for this one. */
+	return state == BERTH_ACCOUNT_UNDECIDED ? BERTH_ACCOUNT_REFUSED : state;
+}
+
+int berth_account_error(void)
+{
+	int err = atomic_load_explicit(&account.error, memory_order_relaxed);
+
+	return err ? err : -EPERM;
+}
+
+struct berth_region *berth_account_region(void)
+{
+	return berth_account_state() == BERTH_ACCOUNT_ATTACHED ? account.region : NULL;
+}
+
+int berth_account_gpu_find(const char *uuid)
+{
+	return berth_region_gpu_find(account.region, uuid);
+}
+
+bool berth_account_gpu_limited(int gpu)
+{
+	struct berth_region_gpu limits;
+
+	if (gpu < 0)
+		return false;
+	berth_region_gpu(account.region, (uint32_t)gpu, &limits);
+	return limits.memory_limit_bytes != 0;
+}
+
+int berth_account_ask(int gpu, enum berth_charge_kind kind, uint64_t bytes)
+{
+	int saved_errno = errno;
+	int err;
+
+	if (gpu < 0)
+		return -ENODEV;
+	err = berth_ledger_ask(account.seat, (uint32_t)gpu, kind, bytes);
+	errno = saved_errno;
+	return err;
+}
+
+void berth_account_charge(int gpu, enum berth_charge_kind kind, uint64_t bytes)
+{
+	int saved_errno = errno;
+
+	if (gpu >= 0)
+		berth_ledger_charge(account.seat, (uint32_t)gpu, kind, bytes);
+	errno = saved_errno;
+}
+
+void berth_account_refund(int gpu, enum berth_charge_kind kind, uint64_t bytes)
+{
+	int saved_errno = errno;
+
+	if (gpu >= 0)
+		berth_ledger_refund(account.seat, (uint32_t)gpu, kind, bytes);
+	errno = saved_errno;
+}
+
+void berth_account_on_child(void (*forget)(void))
+{
+	for (size_t i = 0; i < CHILD_HOOK_MAX; i++) {
+		if (!account.child_hooks[i] || account.child_hooks[i] == forget) {
+			account.child_hooks[i] = forget;
+			return;
+		}
+	}
+}
