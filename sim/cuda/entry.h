@@ -23,7 +23,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* exports.c and stubs.c declare the functions without parameters and must not see them with. */
+#ifndef SIM_ENTRY_WITHOUT_PROTOTYPES
 #include "driver/cuda_functions.h"
+#endif
 #include "driver/cuda_types.h"
 
 #define SIM_EXPORT __attribute__((visibility("default")))
