@@ -34,6 +34,7 @@ check() {
 run() {
 	"$@" >"$work/out" 2>"$work/err" </dev/null
 	status=$?
+	# shellcheck disable=SC2034 # for the scripts
 	out=$(cat "$work/out") err=$(cat "$work/err")
 }
 has() { case $1 in *"$2"*) true ;; *) echo "      missing '$2' in: $1"; false ;; esac; }
@@ -65,7 +66,9 @@ tell() {
 	local name=$1
 	shift
 	echo "$*" >&"${actor_to[$name]}"
+	# shellcheck disable=SC2034 # for the scripts
 	answer='(none)'
+	# shellcheck disable=SC2034
 	read -r -t 60 -u "${actor_from[$name]}" answer
 }
 leave() {
