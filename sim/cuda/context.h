@@ -39,7 +39,11 @@ struct sim_context {
 	int shared_config;
 	/* Each slot belongs to its part's owner, who locks it itself. */
 	_Atomic(void *) parts[SIM_PART_COUNT];
-	struct sim_context *next_live; /* context.c's list */
+	/* context.c's own */
+	struct sim_context *next;
+	unsigned attach_count;
+	unsigned peer_count;
+	struct sim_context *peers[16];
 };
 
 /* The calling thread's current context: CUDA_ERROR_INVALID_CONTEXT if there is none,

@@ -65,8 +65,4 @@ CUresult sim_memory_free(CUdeviceptr pointer);
 /* A host function ran that may have written anywhere: from now on every block counts as touched. */
 void sim_memory_note_kernels(void);
 
-/* Stream-ordered memory: the engine calls this where the program synchronised (stream, event,
- * context): pools give back what they keep above their release threshold. */
-void sim_pool_synchronized(void);
-
 #endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cuDeviceGetAttribute: one table for what is the same on every made-up GPU, one function for what
+ * follows from its configuration. An attribute that the played driver didn't know yet is an error.
+ */
+#include "sim/cuda/device.h"
+
+#include <string.h>
+
+#include "sim/cuda/entry.h"
+
+#define SHARED_BYTES_PER_BLOCK	  49152
+#define SHARED_BYTES_OPT_IN	  101376
+#define SHARED_BYTES_PER_SM	  102400
+#define REGISTERS		  65536
+#define CONSTANT_BYTES		  65536
+#define THREADS_PER_BLOCK	  1024
+#define MAX_GRID_X		  2147483647
+#define MAX_GRID_YZ		  65535
+#define MAX_PITCH_BYTES		  2147483647
+#define WARP_THREADS		  32
+#define TEXTURE_ALIGN_BYTES	  512
+#define ATTRIBUTE(name)		  CU_DEVICE_ATTRIBUTE_##name
+
+/* Anything that isn't named here or in configured_attribute() is 0: not supported. */
+static const int fixed_attributes[] = {
+	[ATTRIBUTE(MAX_THREADS_PER_BLOCK)] = THREADS_PER_BLOCK,
+	[ATTRIBUTE(MAX_BLOCK_DIM_X)] = THREADS_PER_BLOCK,
+	[ATTRIBUTE(MAX_BLOCK_DIM_Y)] = THREADS_PER_BLOCK,
+	[ATTRIBUTE(MAX_BLOCK_DIM_Z)] = 64,
+	[ATTRIBUTE(MAX_GRID_DIM_X)] = MAX_GRID_X,
+	[ATTRIBUTE(MAX_GRID_DIM_Y)] = MAX_GRID_YZ,
+	[ATTRIBUTE(MAX_GRID_DIM_Z)] = MAX_GRID_YZ,
+	[ATTRIBUTE(MAX_SHARED_MEMORY_PER_BLOCK)] = SHARED_BYTES_PER_BLOCK,
+	[ATTRIBUTE(TOTAL_CONSTANT_MEMORY)] = CONSTANT_BYTES,
+	[ATTRIBUTE(WARP_SIZE)] = WARP_THREADS,
+	[ATTRIBUTE(MAX_PITCH)] = MAX_PITCH_BYTES,
+	[ATTRIBUTE(MAX_REGISTERS_PER_BLOCK)] = REGISTERS,
+	[ATTRIBUTE(TEXTURE_ALIGNMENT)] = TEXTURE_ALIGN_BYTES,
+	[ATTRIBUTE(GPU_OVERLAP)] = 1,
+	[ATTRIBUTE(CAN_MAP_HOST_MEMORY)] = 1,
+	[ATTRIBUTE(MAXIMUM_TEXTURE1D_WIDTH)] = 131072,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_WIDTH)] = 131072,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_HEIGHT)] = 65536,
+	[ATTRIBUTE(MAXIMUM_TEXTURE3D_WIDTH)] = 16384,
+	[ATTRIBUTE(MAXIMUM_TEXTURE3D_HEIGHT)] = 16384,
+	[ATTRIBUTE(MAXIMUM_TEXTURE3D_DEPTH)] = 16384,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_LAYERED_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_LAYERED_HEIGHT)] = 32768,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_LAYERED_LAYERS)] = 2048,
+	[ATTRIBUTE(SURFACE_ALIGNMENT)] = 512,
+	[ATTRIBUTE(CONCURRENT_KERNELS)] = 1,
+	[ATTRIBUTE(MEMORY_CLOCK_RATE)] = 7000000,
+	[ATTRIBUTE(GLOBAL_MEMORY_BUS_WIDTH)] = 256,
+	[ATTRIBUTE(L2_CACHE_SIZE)] = 4 << 20,
+	[ATTRIBUTE(MAX_THREADS_PER_MULTIPROCESSOR)] = 1536,
+	[ATTRIBUTE(ASYNC_ENGINE_COUNT)] = 2,
+	[ATTRIBUTE(UNIFIED_ADDRESSING)] = 1,
+	[ATTRIBUTE(MAXIMUM_TEXTURE1D_LAYERED_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_TEXTURE1D_LAYERED_LAYERS)] = 2048,
+	[ATTRIBUTE(CAN_TEX2D_GATHER)] = 1,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_GATHER_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_GATHER_HEIGHT)] = 32768,
+	[ATTRIBUTE(MAXIMUM_TEXTURE3D_WIDTH_ALTERNATE)] = 8192,
+	[ATTRIBUTE(MAXIMUM_TEXTURE3D_HEIGHT_ALTERNATE)] = 8192,
+	[ATTRIBUTE(MAXIMUM_TEXTURE3D_DEPTH_ALTERNATE)] = 32768,
+	[ATTRIBUTE(TEXTURE_PITCH_ALIGNMENT)] = 32,
+	[ATTRIBUTE(MAXIMUM_TEXTURECUBEMAP_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_TEXTURECUBEMAP_LAYERED_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_TEXTURECUBEMAP_LAYERED_LAYERS)] = 2046,
+	[ATTRIBUTE(MAXIMUM_SURFACE1D_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_SURFACE2D_WIDTH)] = 131072,
+	[ATTRIBUTE(MAXIMUM_SURFACE2D_HEIGHT)] = 65536,
+	[ATTRIBUTE(MAXIMUM_SURFACE3D_WIDTH)] = 16384,
+	[ATTRIBUTE(MAXIMUM_SURFACE3D_HEIGHT)] = 16384,
+	[ATTRIBUTE(MAXIMUM_SURFACE3D_DEPTH)] = 16384,
+	[ATTRIBUTE(MAXIMUM_SURFACE1D_LAYERED_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_SURFACE1D_LAYERED_LAYERS)] = 2048,
+	[ATTRIBUTE(MAXIMUM_SURFACE2D_LAYERED_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_SURFACE2D_LAYERED_HEIGHT)] = 32768,
+	[ATTRIBUTE(MAXIMUM_SURFACE2D_LAYERED_LAYERS)] = 2048,
+	[ATTRIBUTE(MAXIMUM_SURFACECUBEMAP_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_SURFACECUBEMAP_LAYERED_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_SURFACECUBEMAP_LAYERED_LAYERS)] = 2046,
+	[ATTRIBUTE(MAXIMUM_TEXTURE1D_LINEAR_WIDTH)] = 268435456,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_LINEAR_WIDTH)] = 131072,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_LINEAR_HEIGHT)] = 65000,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_LINEAR_PITCH)] = 2097120,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_MIPMAPPED_WIDTH)] = 32768,
+	[ATTRIBUTE(MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT)] = 32768,
+	[ATTRIBUTE(MAXIMUM_TEXTURE1D_MIPMAPPED_WIDTH)] = 32768,
+	[ATTRIBUTE(STREAM_PRIORITIES_SUPPORTED)] = 1,
+	[ATTRIBUTE(GLOBAL_L1_CACHE_SUPPORTED)] = 1,
+	[ATTRIBUTE(LOCAL_L1_CACHE_SUPPORTED)] = 1,
+	[ATTRIBUTE(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)] = SHARED_BYTES_PER_SM,
+	[ATTRIBUTE(MAX_REGISTERS_PER_MULTIPROCESSOR)] = REGISTERS,
+	[ATTRIBUTE(MANAGED_MEMORY)] = 1,
+	[ATTRIBUTE(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO)] = 32,
+	[ATTRIBUTE(CONCURRENT_MANAGED_ACCESS)] = 1,
+	[ATTRIBUTE(COMPUTE_PREEMPTION_SUPPORTED)] = 1,
+	[ATTRIBUTE(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)] = 1,
+	[ATTRIBUTE(COOPERATIVE_LAUNCH)] = 1,
+	[ATTRIBUTE(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)] = SHARED_BYTES_OPT_IN,
+	[ATTRIBUTE(HOST_REGISTER_SUPPORTED)] = 1,
+	[ATTRIBUTE(VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED)] = 1,
+	[ATTRIBUTE(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)] = 1,
+	[ATTRIBUTE(MAX_BLOCKS_PER_MULTIPROCESSOR)] = 16,
+	[ATTRIBUTE(MAX_PERSISTING_L2_CACHE_SIZE)] = 3 << 20,
+	[ATTRIBUTE(MAX_ACCESS_POLICY_WINDOW_SIZE)] = 128 << 20,
+	[ATTRIBUTE(RESERVED_SHARED_MEMORY_PER_BLOCK)] = 1024,
+	[ATTRIBUTE(READ_ONLY_HOST_REGISTER_SUPPORTED)] = 1,
+	[ATTRIBUTE(MEMORY_POOLS_SUPPORTED)] = 1,
+	[ATTRIBUTE(MEMPOOL_SUPPORTED_HANDLE_TYPES)] = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	[ATTRIBUTE(IPC_EVENT_SUPPORTED)] = 1,
+	[ATTRIBUTE(MEM_SYNC_DOMAIN_COUNT)] = 1,
+	[ATTRIBUTE(UNIFIED_FUNCTION_POINTERS)] = 1,
+	[ATTRIBUTE(NUMA_ID)] = -1,
+	[ATTRIBUTE(HOST_NUMA_ID)] = -1,
+	[ATTRIBUTE(GPU_PCI_DEVICE_ID)] = 0x51de10de,
+	[ATTRIBUTE(GPU_PCI_SUBSYSTEM_ID)] = 0x000010de,
+	[ATTRIBUTE(ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED)] = 0,
+};
+
+#define ATTRIBUTE_COUNT (sizeof(fixed_attributes) / sizeof(fixed_attributes[0]))
+
+/* The first attribute that a driver of that version doesn't know. */
+static unsigned attribute_limit(int driver_version)
+{
+	if (driver_version < 12000)
+		return ATTRIBUTE(CLUSTER_LAUNCH);
+	if (driver_version < 12030)
+		return ATTRIBUTE(HOST_NUMA_ID);
+	if (driver_version < 13000)
+		return ATTRIBUTE(HOST_NUMA_MEMORY_POOLS_SUPPORTED);
+	return ATTRIBUTE_COUNT;
+}
+
+static bool configured_attribute(const struct sim_gpu_config *gpu, CUdevice_attribute attribute,
+				 int *ret_value)
+{
+	switch (attribute) {
+	case ATTRIBUTE(CLOCK_RATE):
+		*ret_value = (int)gpu->clock_mhz * 1000;
+		return true;
+	case ATTRIBUTE(MULTIPROCESSOR_COUNT):
+		*ret_value = (int)gpu->sm_count;
+		return true;
+	case ATTRIBUTE(PCI_DOMAIN_ID):
+		*ret_value = (int)gpu->pci_domain;
+		return true;
+	case ATTRIBUTE(PCI_BUS_ID):
+		*ret_value = (int)gpu->pci_bus;
+		return true;
+	case ATTRIBUTE(PCI_DEVICE_ID):
+		*ret_value = (int)gpu->pci_device;
+		return true;
+	case ATTRIBUTE(COMPUTE_CAPABILITY_MAJOR):
+		*ret_value = (int)gpu->cc_major;
+		return true;
+	case ATTRIBUTE(COMPUTE_CAPABILITY_MINOR):
+		*ret_value = (int)gpu->cc_minor;
+		return true;
+	case ATTRIBUTE(CLUSTER_LAUNCH):
+		*ret_value = gpu->cc_major >= 9;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	unsigned gpu;
+
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (sim_device_gpu(device, &gpu) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if ((unsigned)attribute == 0 ||
+	    (unsigned)attribute >= attribute_limit(sim_driver_version()))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!configured_attribute(sim_device_config(device), attribute, value))
+		*value = fixed_attributes[attribute];
+	return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice device)
+{
+	SIM_ENTER(cuDeviceGetAttribute);
+	return SIM_LEAVE(device_attribute(pi, attrib, device));
+}
+
+static CUresult device_properties(CUdevprop *prop, CUdevice device)
+{
+	unsigned gpu;
+
+	if (!prop)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (sim_device_gpu(device, &gpu) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*prop = (CUdevprop){
+		.maxThreadsPerBlock = THREADS_PER_BLOCK,
+		.maxThreadsDim = { THREADS_PER_BLOCK, THREADS_PER_BLOCK, 64 },
+		.maxGridSize = { MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ },
+		.sharedMemPerBlock = SHARED_BYTES_PER_BLOCK,
+		.totalConstantMemory = CONSTANT_BYTES,
+		.SIMDWidth = WARP_THREADS,
+		.memPitch = MAX_PITCH_BYTES,
+		.regsPerBlock = REGISTERS,
+		.clockRate = (int)sim_device_config(device)->clock_mhz * 1000,
+		.textureAlign = TEXTURE_ALIGN_BYTES,
+	};
+	return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice device)
+{
+	SIM_ENTER(cuDeviceGetProperties);
+	return SIM_LEAVE(device_properties(prop, device));
+}
+
+SIM_EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *max_width_in_elements,
+						       CUarray_format format,
+						       unsigned int num_channels, CUdevice device)
+{
+	unsigned gpu;
+
+	SIM_ENTER(cuDeviceGetTexture1DLinearMaxWidth);
+	(void)format; /* the limit is in elements, whatever they are */
+	if (!max_width_in_elements ||
+	    (num_channels != 1 && num_channels != 2 && num_channels != 4))
+		return SIM_LEAVE(CUDA_ERROR_INVALID_VALUE);
+	if (sim_device_gpu(device, &gpu) != CUDA_SUCCESS)
+		return SIM_LEAVE(CUDA_ERROR_INVALID_DEVICE);
+	*max_width_in_elements = (size_t)fixed_attributes[ATTRIBUTE(MAXIMUM_TEXTURE1D_LINEAR_WIDTH)];
+	return SIM_LEAVE(CUDA_SUCCESS);
+}
