@@ -180,11 +180,12 @@ static void warn_above_card(const struct run *run)
 	char asked[BERTH_SIZE_TEXT_MAX], has[BERTH_SIZE_TEXT_MAX];
 
 	for (uint32_t i = 0; i < run->gpus.count; i++) {
-		if (run->memory_bytes <= run->gpus.list[i].memory_bytes)
-			continue;
+		uint64_t total_bytes = run->gpus.list[i].memory_total_bytes;
+		if (total_bytes == 0 || run->memory_bytes <= total_bytes)
+			continue; /* 0: a machine of unified memory does not tell */
 		say(run, "%s is more than GPU %u (%s) has: its %s are the limit there",
 		    berth_size_format(run->memory_bytes, asked), run->gpus.list[i].index,
-		    run->gpus.list[i].name, berth_size_format(run->gpus.list[i].memory_bytes, has));
+		    run->gpus.list[i].name, berth_size_format(total_bytes, has));
 	}
 }
 
@@ -228,10 +229,9 @@ static int make_share(struct run *run, struct berth_reason *reason)
 	struct berth_region_spec spec = { .priority = 1, .mode = 0600 };
 	struct berth_region_joined joined;
 	struct berth_region *region = NULL;
-	unsigned swept_count = 0;
 	int r;
 
-	(void)berth_share_sweep(&swept_count); /* housekeeping: the next run tries again */
+	(void)berth_share_sweep(); /* housekeeping: how many is nobody's concern here */
 	if (!run->name[0])
 		name_own_share(run);
 	r = berth_share_path(run->name, true, run->region_path, reason);

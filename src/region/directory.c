@@ -196,13 +196,11 @@ static int sweep_one(void *arg, const char *name, const char *path)
 	return 0;
 }
 
-int berth_share_sweep(unsigned *ret_removed_count)
+unsigned berth_share_sweep(void)
 {
 	unsigned removed_count = 0;
-	int r = berth_share_each(sweep_one, &removed_count, NULL);
 
-	if (r < 0)
-		return r;
-	*ret_removed_count = removed_count;
-	return 0;
+	if (berth_share_each(sweep_one, &removed_count, NULL) < 0)
+		return removed_count; /* what was removed before the failure */
+	return removed_count;
 }

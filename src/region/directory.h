@@ -26,7 +26,8 @@ BERTH_MUST_CHECK int berth_share_each(int (*visit)(void *arg, const char *name, 
 
 /* A share that was made for one program only: removed when nobody sits in it any more. The program
  * is the maker (exec keeps pid and start time), so a share whose program hasn't come to its GPU
- * yet is not mistaken for a left-over. */
-BERTH_MUST_CHECK int berth_share_sweep(unsigned *ret_removed_count);
+ * yet is not mistaken for a left-over. Returns how many were removed; what can't be is left for the
+ * next sweep. */
+unsigned berth_share_sweep(void);
 
 #endif
