@@ -32,7 +32,7 @@ void berth_ledger_refund(struct berth_seat *seat, uint32_t gpu, enum berth_charg
 			 uint64_t bytes);
 
 struct berth_ledger_room {
-	uint64_t limit_bytes;	/* 0 = none */
+	uint64_t limit_bytes;   /* 0 = none */
 	uint64_t charged_bytes; /* by the living of the whole share */
 };
 /* For cuMemGetInfo and NVML: bounded, needs no seat. */

@@ -13,9 +13,9 @@
 #include "base/attributes.h"
 #include "base/reason.h"
 
-#define BERTH_GPU_MAX	     16
-#define BERTH_SEAT_MAX	     1024
-#define BERTH_UUID_SIZE	     96 /* "GPU-…", zero-padded */
+#define BERTH_GPU_MAX        16
+#define BERTH_SEAT_MAX       1024
+#define BERTH_UUID_SIZE      96 /* "GPU-…", zero-padded */
 #define BERTH_SHARE_NAME_MAX 64 /* with the terminating zero */
 
 struct berth_region_gpu {
@@ -30,7 +30,7 @@ struct berth_region_spec {
 	uint32_t gpu_count; /* by NVML index */
 	struct berth_region_gpu gpus[BERTH_GPU_MAX];
 	int32_t priority; /* CUDA_TASK_PRIORITY, 1 = default */
-	mode_t mode;	  /* of a new file, set whatever the umask is; 0 = 0600 */
+	mode_t mode;      /* of a new file, set whatever the umask is; 0 = 0600 */
 };
 
 enum berth_region_flags {
@@ -43,7 +43,7 @@ struct berth_region_joined {
 	bool created;
 	bool renewed;
 	uint32_t lowered_mask; /* the joiner's limit was smaller and is now in force */
-	uint32_t kept_mask;    /* the joiner's limit was larger or none: the region's stays in force */
+	uint32_t kept_mask; /* the joiner's limit was larger or none: the region's stays in force */
 };
 
 struct berth_region;

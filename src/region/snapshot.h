@@ -20,7 +20,7 @@ struct berth_snapshot_use {
 
 struct berth_snapshot_seat {
 	uint32_t index;
-	int32_t pid;	  /* in pid_namespace */
+	int32_t pid;      /* in pid_namespace */
 	int32_t host_pid; /* 0 = unknown */
 	uint64_t start_ticks;
 	uint64_t pid_namespace;
@@ -47,7 +47,8 @@ struct berth_snapshot {
 };
 
 enum berth_snapshot_flags {
-	BERTH_SNAPSHOT_LIVENESS = 1U << 0, /* ask the kernel about each seat; else alive = has a status */
+	BERTH_SNAPSHOT_LIVENESS =
+		1U << 0, /* ask the kernel about each seat; else alive = has a status */
 };
 
 BERTH_MUST_CHECK int berth_snapshot_take(const struct berth_region *region, unsigned flags,

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lock bytes of a region: open-file-description locks (F_OFD_SETLK), never waited for. They belong
+ * to the open file, so a foreign close of the same file in this process doesn't drop them (POSIX
+ * record locks would go), and the mapping of an open file keeps them after its descriptor is closed.
+ *
+ * An open file is inherited by a fork child, which would then keep the parent's lock alive. So
+ * locks are only taken between berth_lockbyte_enter and _leave, during which no fork of this process
+ * can happen (a pthread_atfork handler waits); at _leave every lock is dropped, pinned by a mapping
+ * that isn't inherited (MADV_DONTFORK), or its descriptor is known to be closed in the child. A raw
+ * clone by another thread in these microseconds isn't covered: there is no hook for it.
+ */
+#ifndef BERTH_REGION_LOCKBYTE_H
+#define BERTH_REGION_LOCKBYTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "region/map.h"
+
+void berth_lockbyte_enter(void);
+void berth_lockbyte_leave(void);
+
+/* A new open file of the region, to lock (writable) or to ask with. -ESTALE: the path leads to
+ * another file by now. */
+BERTH_MUST_CHECK int berth_lockbyte_open(const struct berth_region *region, bool writable);
+
+/* 0 = taken, -EAGAIN = somebody else has it, else -errno. */
+BERTH_MUST_CHECK int berth_lockbyte_try(int fd, int64_t offset);
+void berth_lockbyte_drop(int fd, int64_t offset);
+
+/* 1 = another open file has it, 0 = nobody (or this very open file), else -errno. */
+BERTH_MUST_CHECK int berth_lockbyte_held(int fd, int64_t offset);
+
+#endif

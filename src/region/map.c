@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening and mapping a region, and the refusals. Nothing is written here, and nothing of the file
+ * is believed before its size, marks and signature were seen.
+ */
+#include "region/map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+/* "DIR", "." or "/" of a path. */
+static void path_directory(const char *path, char ret_dir[PATH_MAX])
+{
+	const char *slash = strrchr(path, '/');
+	size_t length = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+
+	if (length >= PATH_MAX)
+		length = PATH_MAX - 1;
+	memcpy(ret_dir, path, length);
+	ret_dir[length] = '\0';
+	if (length == 0)
+		memcpy(ret_dir, ".", sizeof ".");
+}
+
+static int open_failed(const char *path, int err, struct berth_reason *reason)
+{
+	switch (err) {
+	case -ENOENT:
+		return berth_reason_set(reason, err,
+					"%s: there is no such region (or its directory is missing)",
+					path);
+	case -ELOOP:
+		return berth_reason_set(reason, err,
+					"%s: is a symbolic link; name the region itself", path);
+	case -EISDIR:
+		return berth_reason_set(reason, err, "%s: is a directory; name a file in it", path);
+	case -EACCES:
+	case -EPERM:
+		return berth_reason_set(reason, err,
+					"%s: this user may not open it (%s); it must belong to the "
+					"user that the program runs as, or choose another path",
+					path, strerror(-err));
+	default:
+		return berth_reason_set(reason, err, "%s: can't be opened: %s", path,
+					strerror(-err));
+	}
+}
+
+/* In a directory where anyone may put files (sticky, like /tmp), only our own, root's and the
+ * directory owner's are believed: a stranger's file could lift the limit later. */
+static int owner_check(const char *path, const struct stat *st, struct berth_reason *reason)
+{
+	char dir[PATH_MAX];
+	struct stat dir_st;
+
+	if (st->st_uid == geteuid() || st->st_uid == 0)
+		return 0;
+	path_directory(path, dir);
+	int r = berth_path_lstat(AT_FDCWD, dir, &dir_st);
+	if (r < 0)
+		return berth_reason_set(reason, r, "%s: can't be looked at: %s", dir, strerror(-r));
+	if (!(dir_st.st_mode & S_ISVTX) || st->st_uid == dir_st.st_uid)
+		return 0;
+	return berth_reason_set(reason, -EPERM,
+				"%s: belongs to user %ld, who is neither you nor the owner of the "
+				"directory; remove it or choose another path",
+				path, (long)st->st_uid);
+}
+
+static int size_check(const char *path, off_t size, struct berth_reason *reason)
+{
+	if (size >= (off_t)BERTH_LAYOUT_SIZE)
+		return 0;
+	if (size >= (off_t)sizeof(struct berth_layout_head))
+		return 0; /* the header can tell whose it is */
+	return berth_reason_set(reason, -EBADMSG,
+				"%s: is not a region: %lld bytes where %zu belong; a left-over or "
+				"another program's file: remove it or choose another path",
+				path, (long long)size, (size_t)BERTH_LAYOUT_SIZE);
+}
+
+int berth_map_open(const char *path, bool writable, struct berth_reason *reason)
+{
+	/* Never O_CREAT: with fs.protected_regular even root may then not open another's file in a
+	 * sticky directory. O_NONBLOCK: a FIFO must not hold us up. */
+	int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+	BERTH_FD int fd = open(path, flags);
+	struct stat st;
+
+	if (fd < 0)
+		return open_failed(path, -errno, reason);
+	int r = berth_fd_stat(fd, &st);
+	if (r < 0)
+		return open_failed(path, r, reason);
+	if (S_ISDIR(st.st_mode))
+		return open_failed(path, -EISDIR, reason);
+	if (!S_ISREG(st.st_mode))
+		return berth_reason_set(reason, -EINVAL,
+					"%s: is not a regular file; choose another path", path);
+	r = owner_check(path, &st, reason);
+	if (r == 0)
+		r = size_check(path, st.st_size, reason);
+	return r < 0 ? r : BERTH_TAKE_FD(fd);
+}
+
+/* Reads the marks with pread: a file that is too short for our mapping is never mapped. */
+static int marks_check(int fd, const char *path, off_t size, struct berth_reason *reason)
+{
+	struct {
+		int32_t magic;
+		uint32_t major;
+		uint32_t minor;
+	} head = { 0 };
+	uint64_t tail[2] = { 0 };
+
+	if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head ||
+	    head.magic != BERTH_LAYOUT_MAGIC)
+		return berth_reason_set(reason, -EBADMSG,
+					"%s: is not a region, or was never completed; remove it or "
+					"choose another path",
+					path);
+	if (head.major != BERTH_LAYOUT_MAJOR)
+		return berth_reason_set(
+			reason, -EPROTONOSUPPORT,
+			"%s: is a region of format %u.%u, this version knows %d.x; end "
+			"its programs, then remove it",
+			path, head.major, head.minor, BERTH_LAYOUT_MAJOR);
+	if (pread(fd, tail, sizeof tail, BERTH_TAIL_OFFSET) != (ssize_t)sizeof tail ||
+	    tail[0] != BERTH_TAIL_MAGIC)
+		return berth_reason_set(reason, -EPROTONOSUPPORT,
+					"%s: is a region of another implementation, which can't be "
+					"shared with this one; end its programs, then remove it",
+					path);
+	if (tail[1] != BERTH_LAYOUT_SIGNATURE || size < (off_t)BERTH_LAYOUT_SIZE)
+		return berth_reason_set(reason, -EPROTONOSUPPORT,
+					"%s: was made by another version (format %016" PRIx64
+					", here %016" PRIx64 "); end its programs, then remove it",
+					path, tail[1], (uint64_t)BERTH_LAYOUT_SIGNATURE);
+	return 0;
+}
+
+/* A page that is wiped in children. Where the kernel can't (before 4.14), forget clears it. */
+static int mark_make(const _Atomic uint64_t **ret_mark)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	_Atomic uint64_t *mark =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (mark == MAP_FAILED)
+		return -errno;
+	(void)madvise(mark, size, MADV_WIPEONFORK); /* see above */
+	atomic_store_explicit(mark, 1, memory_order_relaxed);
+	*ret_mark = mark;
+	return 0;
+}
+
+static int layout_map(int fd, bool writable, struct berth_layout **ret_layout)
+{
+	int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	void *layout = mmap(NULL, BERTH_LAYOUT_SIZE, prot, MAP_SHARED, fd, 0);
+
+	if (layout == MAP_FAILED)
+		return -errno;
+	if (madvise(layout, BERTH_LAYOUT_SIZE, MADV_DONTFORK) < 0) {
+		int err = -errno;
+
+		(void)munmap(layout, BERTH_LAYOUT_SIZE); /* nothing else can be done about it */
+		return err;
+	}
+	*ret_layout = layout;
+	return 0;
+}
+
+static int path_absolute(const char *path, char **ret_path)
+{
+	char dir[PATH_MAX];
+	char *full = NULL;
+
+	if (path[0] == '/') {
+		full = strdup(path);
+	} else {
+		if (!getcwd(dir, sizeof dir))
+			return -errno;
+		if (asprintf(&full, "%s/%s", dir, path) < 0)
+			full = NULL;
+	}
+	if (!full)
+		return -ENOMEM;
+	*ret_path = full;
+	return 0;
+}
+
+static int region_fill(struct berth_region *region, int fd, const char *path, bool writable,
+		       struct berth_reason *reason)
+{
+	struct stat st;
+	int r = berth_fd_stat(fd, &st);
+
+	if (r < 0)
+		return r;
+	r = marks_check(fd, path, st.st_size, reason);
+	if (r < 0)
+		return r;
+	region->device = st.st_dev;
+	region->inode = st.st_ino;
+	region->writable = writable;
+	atomic_init(&region->own_seat, -1);
+	r = berth_fs_class_of_fd(fd, &region->fs_class);
+	if (r == 0)
+		r = path_absolute(path, &region->path);
+	if (r == 0)
+		r = mark_make(&region->mark);
+	if (r == 0)
+		r = layout_map(fd, writable, &region->layout);
+	if (r < 0)
+		return r;
+	const struct berth_layout *layout = region->layout;
+	if (layout->head.gpu_count > BERTH_GPU_MAX)
+		return berth_reason_set(reason, -EBADMSG,
+					"%s: is damaged: it claims %" PRIu64
+					" GPUs; end its programs, then remove it",
+					path, layout->head.gpu_count);
+	region->gpu_count = (uint32_t)layout->head.gpu_count;
+	memcpy(region->share_name, layout->tail.share_name, sizeof region->share_name);
+	region->share_name[sizeof region->share_name - 1] = '\0';
+	return 0;
+}
+
+int berth_map_make(int fd, const char *path, bool writable, struct berth_region **ret_region,
+		   struct berth_reason *reason)
+{
+	struct berth_region *region = calloc(1, sizeof *region);
+	int r = region ? region_fill(region, fd, path, writable, reason) : -ENOMEM;
+
+	if (r < 0) {
+		berth_region_close(region);
+		return berth_reason_set(reason, r, "%s: can't be mapped: %s", path, strerror(-r));
+	}
+	*ret_region = region;
+	return 0;
+}
+
+static void mark_free(struct berth_region *region)
+{
+	if (region->mark)
+		(void)munmap((void *)(uintptr_t)region->mark,
+			     (size_t)sysconf(_SC_PAGESIZE)); /* can't fail: we mapped it */
+}
+
+void berth_region_close(struct berth_region *region)
+{
+	if (!region)
+		return;
+	if (region->layout && berth_map_ours(region))
+		(void)munmap(region->layout, BERTH_LAYOUT_SIZE); /* can't fail: we mapped it */
+	berth_region_forget(region);
+}
+
+void berth_region_forget(struct berth_region *region)
+{
+	if (!region)
+		return;
+	mark_free(region);
+	free(region->path);
+	free(region);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Seats. Invariant: a seat's byte is locked exactly as long as the memory of its owner's process
+ * exists; a seat never moves.
+ *
+ * Which open file carries the lock: not the one that joining mapped, whose descriptor is long
+ * closed. A claim opens the file once more, locks the seat's byte through that, maps a page of it
+ * without access rights (the pin) and closes the descriptor. The pin keeps the open file, hence the
+ * lock, until the process's memory goes: exit, signal, SIGKILL, exec. MADV_DONTFORK keeps it out
+ * of children. Found by experiment on tmpfs and ext4; overlayfs maps the file below instead, so there
+ * (and on file systems that nobody has tried) the descriptor stays as well, and the child closes its
+ * copy in berth_seat_forget.
+ * Rejected: a POSIX record lock (gone at any foreign open and close of the file in the process), flock
+ * (kept by children), a pid in the seat (reused, and means nothing in another namespace), a robust
+ * mutex (compares thread ids of one namespace).
+ *
+ * Where a claim looks: first a few places that are free or whose owner is dead, from a cursor that
+ * moves on with each claim, so that many who come at once don't all try the same; then a new place at
+ * the high end; only when there is none, all of them. So high stays near the largest number that
+ * ever sat there together, and what a joiner pays doesn't grow with the number of the dead.
+ * The crash table is in recover.c.
+ */
+#include "region/seat.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/crash_point.h"
+#include "base/fd.h"
+#include "base/process.h"
+#include "region/limits.h"
+#include "region/lockbyte.h"
+#include "region/own_seat.h"
+#include "region/recover.h"
+
+enum {
+	PROBE_COUNT = 8, /* places tried before the high end, of either kind */
+	RAISE_TRIES = 2 * BERTH_SEAT_MAX,
+};
+
+/* 1 = the reap and the seat byte are ours, 0 = not to be had, -errno = the kernel can't lock. */
+static int place_try(struct berth_region *region, int fd, uint32_t index)
+{
+	int r = berth_lockbyte_try(fd, BERTH_LOCK_REAP + index);
+
+	if (r < 0)
+		return r == -EAGAIN ? 0 : r;
+	BERTH_CRASH(seat_reap_locked);
+	r = berth_recover_foreign(region, index) ? -EAGAIN
+						 : berth_lockbyte_try(fd, BERTH_LOCK_SEAT + index);
+	if (r < 0)
+		berth_lockbyte_drop(fd, BERTH_LOCK_REAP + index);
+	else
+		BERTH_CRASH(seat_locked);
+	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
+}
+
+/* Tries at most `tries` places of [0, high) that are taken (or aren't), from the cursor on. */
+static int place_probe(struct berth_region *region, int fd, bool taken, uint32_t tries,
+		       uint32_t *ret_index)
+{
+	struct berth_layout_tail *tail = &region->layout->tail;
+	uint32_t high = berth_map_seat_high(region);
+	uint64_t start = atomic_fetch_add(&tail->cursor, 1);
+
+	for (uint32_t i = 0; i < high && tries > 0; i++) {
+		uint32_t index = (uint32_t)((start + i) % high);
+
+		if (((atomic_load(&tail->generation[index]) & 1) != 0) != taken)
+			continue;
+		int r = place_try(region, fd, index);
+		if (r < 0)
+			return r;
+		if (r == 1) {
+			*ret_index = index;
+			return 1;
+		}
+		tries--;
+	}
+	return 0;
+}
+
+/* A place beyond all that were ever used. seq_cst: partner is berth_map_seat_high in a collect. */
+static int place_raise(struct berth_region *region, int fd, uint32_t *ret_index)
+{
+	_Atomic int32_t *high = &region->layout->head.seat_high;
+
+	for (int i = 0; i < RAISE_TRIES; i++) {
+		int32_t index = atomic_load(high);
+
+		if (index < 0 || index >= BERTH_SEAT_MAX)
+			return 0;
+		if (!atomic_compare_exchange_weak(high, &index, index + 1))
+			continue;
+		BERTH_CRASH(seat_high_raised);
+		int r = place_try(region, fd, (uint32_t)index);
+		if (r < 0)
+			return r;
+		if (r == 1) {
+			*ret_index = (uint32_t)index;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int place_find(struct berth_region *region, int fd, uint32_t *ret_index)
+{
+	int r = place_probe(region, fd, false, PROBE_COUNT, ret_index);
+
+	if (r == 0)
+		r = place_probe(region, fd, true, PROBE_COUNT, ret_index);
+	if (r == 0)
+		r = place_raise(region, fd, ret_index);
+	if (r == 0)
+		r = place_probe(region, fd, false, BERTH_SEAT_MAX, ret_index);
+	if (r == 0)
+		r = place_probe(region, fd, true, BERTH_SEAT_MAX, ret_index);
+	return r == 0 ? -EUSERS : r < 0 ? r : 0;
+}
+
+/* Steps 3 to 5 of the claim. */
+static void seat_publish(struct berth_region *region, uint32_t index, int32_t host_pid)
+{
+	struct berth_layout_seat *seat = &region->layout->head.seats[index];
+	struct berth_layout_tail *tail = &region->layout->tail;
+	struct berth_layout_identity *identity = &tail->identity[index];
+	struct berth_process_id self = { .pid = getpid() };
+
+	atomic_fetch_add(&tail->generation[index], 1); /* 3 */
+	BERTH_CRASH(seat_taken);
+	if (berth_process_self(&self) < 0) /* no /proc: the pid has to do, for people */
+		self.pid = getpid();
+	atomic_store(&identity->start_ticks, self.start_ticks); /* 4 */
+	atomic_store(&identity->pid_namespace, self.pid_namespace);
+	atomic_store(&identity->boot_id, berth_boot_id());
+	atomic_store(&identity->claimed_unix_s, (uint64_t)time(NULL));
+	atomic_store(&seat->host_pid, host_pid);
+	atomic_store(&seat->pid, self.pid);
+	BERTH_CRASH(seat_named);
+	atomic_store(&seat->status, BERTH_STATUS_RUNNING); /* 5 */
+	BERTH_CRASH(seat_published);
+	atomic_fetch_add(&tail->change_count, 1);
+}
+
+/* Makes the lock last as long as this process's memory. */
+static int seat_pin(struct berth_seat *seat, int *fd)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *pin = mmap(NULL, size, PROT_NONE, MAP_SHARED, *fd, 0);
+
+	if (pin == MAP_FAILED)
+		return -errno;
+	if (madvise(pin, size, MADV_DONTFORK) < 0) {
+		int err = -errno;
+
+		(void)munmap(pin, size); /* can't fail: we mapped it */
+		return err;
+	}
+	seat->pin = pin;
+	if (seat->region->fs_class == BERTH_FS_LOCAL)
+		berth_fd_close(fd);
+	else
+		seat->kept_fd = BERTH_TAKE_FD(*fd);
+	BERTH_CRASH(seat_pinned);
+	return 0;
+}
+
+/* Drops the lock, and with it the seat. */
+static void seat_unpin(struct berth_seat *seat)
+{
+	if (seat->pin)
+		(void)munmap(seat->pin, (size_t)sysconf(_SC_PAGESIZE)); /* can't fail */
+	seat->pin = NULL;
+	berth_fd_close(&seat->kept_fd);
+}
+
+static int claim_in_window(struct berth_seat *seat, int32_t host_pid,
+			   struct berth_seat_claimed *claimed)
+{
+	struct berth_region *region = seat->region;
+	BERTH_FD int fd = berth_lockbyte_open(region, true);
+	int r = fd < 0 ? fd : place_find(region, fd, &seat->index); /* 1, 2 */
+
+	if (r < 0)
+		return r;
+	claimed->index = seat->index;
+	claimed->reaped_count =
+		(uint32_t)(atomic_load(&region->layout->tail.generation[seat->index]) & 1);
+	berth_recover_empty(region, seat->index);
+	seat_publish(region, seat->index, host_pid);
+	berth_lockbyte_drop(fd, BERTH_LOCK_REAP + seat->index); /* 6 */
+	berth_limits_settle(region, fd);
+	r = seat_pin(seat, &fd);
+	if (r < 0)
+		berth_recover_empty(region, seat->index);
+	return r;
+}
+
+static int claim_failed(const struct berth_region *region, int err, struct berth_reason *reason)
+{
+	if (err == -EUSERS)
+		return berth_reason_set(reason, err,
+					"%s: all %d seats are taken by living processes; end some "
+					"of them or use another share",
+					region->path, BERTH_SEAT_MAX);
+	if (err == -EBUSY)
+		return berth_reason_set(reason, err, "%s: this process already has a seat",
+					region->path);
+	return berth_reason_set(reason, err,
+				"%s: no seat can be locked: %s; the file must stay where it is, "
+				"on a file system with locks",
+				region->path, strerror(-err));
+}
+
+int berth_seat_claim(struct berth_region *region, int32_t host_pid, struct berth_seat **ret_seat,
+		     struct berth_seat_claimed *ret_claimed, struct berth_reason *reason)
+{
+	struct berth_seat_claimed claimed = { 0 };
+	int32_t none = -1;
+
+	if (!berth_map_ours(region))
+		return -ECHILD;
+	if (!region->writable)
+		return claim_failed(region, -EROFS, reason);
+	struct berth_seat *seat = calloc(1, sizeof *seat);
+	if (!seat)
+		return claim_failed(region, -ENOMEM, reason);
+	/* BERTH_SEAT_MAX: being claimed by a thread of ours. */
+	if (!atomic_compare_exchange_strong(&region->own_seat, &none, BERTH_SEAT_MAX)) {
+		free(seat);
+		return claim_failed(region, -EBUSY, reason);
+	}
+	seat->region = region;
+	seat->kept_fd = -1;
+	pthread_mutex_init(&seat->mutex, NULL);
+	berth_lockbyte_enter();
+	int r = claim_in_window(seat, host_pid, &claimed);
+	berth_lockbyte_leave();
+	atomic_store(&region->own_seat, r < 0 ? -1 : (int32_t)seat->index);
+	if (r < 0) {
+		berth_seat_forget(seat);
+		return claim_failed(region, r, reason);
+	}
+	*ret_seat = seat;
+	if (ret_claimed)
+		*ret_claimed = claimed;
+	return 0;
+}
+
+void berth_seat_leave(struct berth_seat *seat)
+{
+	if (!seat)
+		return;
+	struct berth_region *region = seat->region;
+
+	if (berth_map_ours(region)) {
+		/* The seat byte is ours, so no reap byte is needed: reapers and claimers both stop
+		 * at the seat byte. The mutex waits for a thread that is in the middle of an ask. */
+		pthread_mutex_lock(&seat->mutex);
+		berth_recover_empty(region, seat->index);
+		BERTH_CRASH(seat_left);
+		atomic_store(&region->own_seat, -1);
+		seat_unpin(seat);
+		atomic_fetch_add(&region->layout->tail.change_count, 1);
+		pthread_mutex_unlock(&seat->mutex);
+	}
+	berth_seat_forget(seat);
+}
+
+void berth_seat_forget(struct berth_seat *seat)
+{
+	if (!seat)
+		return;
+	/* In a child: a copy of the parent's descriptor, whose lock stays the parent's. */
+	berth_fd_close(&seat->kept_fd);
+	free(seat);
+}
+
+uint32_t berth_seat_index(const struct berth_seat *seat)
+{
+	return seat->index;
+}
+
+void berth_seat_set_host_pid(struct berth_seat *seat, int32_t host_pid)
+{
+	if (berth_map_ours(seat->region))
+		atomic_store(&seat->region->layout->head.seats[seat->index].host_pid, host_pid);
+}
+
+int berth_seat_alive(const struct berth_region *region, uint32_t index)
+{
+	if (index >= BERTH_SEAT_MAX)
+		return -EINVAL;
+	if (!berth_map_ours(region))
+		return -ECHILD;
+	BERTH_FD int fd = berth_lockbyte_open(region, false);
+	return fd < 0 ? fd : berth_lockbyte_held(fd, BERTH_LOCK_SEAT + index);
+}
