@@ -35,6 +35,16 @@ BERTH_PRINTF(3, 4) static int path_print(char *path, size_t size, const char *fm
 	return length >= 0 && (size_t)length < size ? 0 : -ENAMETOOLONG;
 }
 
+static int path_give(const char *path, char *ret_path, size_t size)
+{
+	size_t length = strlen(path);
+
+	if (length >= size)
+		return -ENAMETOOLONG;
+	memcpy(ret_path, path, length + 1);
+	return 0;
+}
+
 int berth_state_dir(char *ret_path, size_t size, struct berth_reason *reason)
 {
 	char path[BERTH_STATE_DIR_MAX];
@@ -54,7 +64,7 @@ int berth_state_dir(char *ret_path, size_t size, struct berth_reason *reason)
 	else
 		err = path_print(path, sizeof(path), "/tmp/berth-%u", (unsigned)geteuid());
 	if (err == 0)
-		err = path_print(ret_path, size, "%s", path);
+		err = path_give(path, ret_path, size);
 	if (err < 0)
 		return berth_reason_set(reason, err,
 					"the path of the state directory (%s) is too "
@@ -128,6 +138,6 @@ int berth_state_dir_make(const char *subdir, char *ret_path, size_t size,
 		if (err < 0)
 			return err;
 	}
-	err = path_print(ret_path, size, "%s", path);
+	err = path_give(path, ret_path, size);
 	return err < 0 ? berth_reason_set(reason, err, "%s: the path is too long", path) : 0;
 }

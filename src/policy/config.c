@@ -30,10 +30,11 @@ static int refuse(const struct reader *reader, int err, const char *name, const 
 		  const char *right)
 {
 	char shown[SHOWN_MAX];
+	char longer[SHOWN_MAX + 8];
 	size_t length = berth_text_escape(shown, sizeof(shown) - 3, value);
 
-	/* Longer than what is shown: say so. An escape only ever makes a text longer. */
-	if (length < strlen(value))
+	/* Escaped text is cut between characters of at most four bytes. */
+	if (berth_text_escape(longer, sizeof(longer), value) > length)
 		memcpy(shown + length, "...", 4);
 	return berth_reason_set(reader->reason, err, "%s=\"%s\" is not valid: give %s", name, shown,
 				right);
