@@ -17,6 +17,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "account/books.h"
+#include "account/handles.h"
+#include "account/primary.h"
+#include "account/reserve.h"
 #include "account/room.h"
 #include "account/settings.h"
 #include "base/clock.h"
@@ -24,8 +28,6 @@
 #include "base/process.h"
 #include "base/size.h"
 #include "region/seat.h"
-
-#define CHILD_HOOK_MAX 4
 
 /* The page that is all zero in a fork child. */
 struct wiped_page {
@@ -40,7 +42,7 @@ static struct {
 	struct berth_seat *seat;
 	_Atomic int error;
 	bool handler_registered;
-	void (*child_hooks[CHILD_HOOK_MAX])(void);
+	void (*_Atomic child_hook)(void);
 } account = { .guard = PTHREAD_MUTEX_INITIALIZER };
 
 enum berth_account_state berth_account_state(void)
@@ -67,6 +69,7 @@ static void become_child(void)
 	struct wiped_page *page = atomic_load_explicit(&account.page, memory_order_relaxed);
 	struct berth_seat *seat = account.seat;
 	struct berth_region *region = account.region;
+	void (*hook)(void);
 
 	if (page) {
 		atomic_store_explicit(&page->state, BERTH_ACCOUNT_UNDECIDED, memory_order_relaxed);
@@ -82,8 +85,13 @@ static void become_child(void)
 		berth_region_forget(region);
 	berth_account_room_forget();
 	berth_settings_forget();
-	for (size_t i = 0; i < CHILD_HOOK_MAX && account.child_hooks[i]; i++)
-		account.child_hooks[i]();
+	berth_books_forget();
+	berth_handles_forget();
+	berth_primary_forget();
+	berth_reserve_forget();
+	hook = atomic_load_explicit(&account.child_hook, memory_order_relaxed);
+	if (hook)
+		hook();
 }
 
 static int prepare_page_locked(struct berth_reason *reason)
@@ -324,10 +332,5 @@ void berth_account_refund(int gpu, enum berth_charge_kind kind, uint64_t bytes)
 
 void berth_account_on_child(void (*forget)(void))
 {
-	for (size_t i = 0; i < CHILD_HOOK_MAX; i++) {
-		if (!account.child_hooks[i] || account.child_hooks[i] == forget) {
-			account.child_hooks[i] = forget;
-			return;
-		}
-	}
+	atomic_store_explicit(&account.child_hook, forget, memory_order_relaxed);
 }

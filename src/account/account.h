@@ -58,8 +58,8 @@ void berth_account_refund(int gpu, enum berth_charge_kind kind, uint64_t bytes);
 /* The region, NULL unless attached. */
 struct berth_region *berth_account_region(void);
 
-/* Called in a fork child, after the parent's seat is forgotten: for what else a module remembers
- * about this process. At most four, before the first attach. */
+/* Called in a fork child after the parent's seat is forgotten, for what the room above remembers
+ * about this process. One function; before the first attach. */
 void berth_account_on_child(void (*forget)(void));
 
 #endif
