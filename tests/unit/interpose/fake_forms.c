@@ -65,6 +65,27 @@ static const struct form {
 
 EXPORT int fake_resolve(const char *base, void **ret_function, int version, uint64_t flags,
 			int *ret_status);
+/* The resolver's twins resolve. */
+static int private_resolve4(const char *base, void **ret_function, int version, uint64_t flags)
+{
+	return fake_resolve(base, ret_function, version, flags, NULL);
+}
+
+static int private_resolve5(const char *base, void **ret_function, int version, uint64_t flags,
+			    int *ret_status)
+{
+	return fake_resolve(base, ret_function, version, flags, ret_status);
+}
+
+static void *private_twin(const struct form *form)
+{
+	if (strcmp(form->symbol, "cuGetProcAddress") == 0)
+		return (void *)private_resolve4;
+	if (strcmp(form->symbol, "cuGetProcAddress_v2") == 0)
+		return (void *)private_resolve5;
+	return (void *)form->private;
+}
+
 EXPORT int fake_resolve(const char *base, void **ret_function, int version, uint64_t flags,
 			int *ret_status)
 {
@@ -89,7 +110,7 @@ EXPORT int fake_resolve(const char *base, void **ret_function, int version, uint
 		*ret_status = best != NULL ? 0 : known ? 2 : 1;
 	if (best == NULL)
 		return FAKE_NOT_FOUND;
-	*ret_function = (void *)(private != NULL ? best->private : best->exported);
+	*ret_function = private != NULL ? private_twin(best) : (void *)best->exported;
 	return 0;
 }
 
@@ -97,7 +118,7 @@ EXPORT const char *fake_symbol_of(const void *function);
 EXPORT const char *fake_symbol_of(const void *function)
 {
 	for (const struct form *form = forms; form < forms + FORM_COUNT; form++) {
-		if (function == (void *)form->exported || function == (void *)form->private)
+		if (function == (void *)form->exported || function == private_twin(form))
 			return form->symbol;
 	}
 	return "none of the driver's";
