@@ -298,37 +298,51 @@ static void test_recursion(void **state)
 	assert_non_null(strstr(result.error, "error: after\n"));
 }
 
+struct holder {
+	int ready[2];
+	int release[2];
+};
+
 static void *stdio_holder(void *arg)
 {
+	const struct holder *holder = arg;
+	char byte;
+
 	flockfile(stderr);
 	flockfile(stdout);
-	(void)!write(*(int *)arg, "x", 1);
-	pause();
+	(void)!write(holder->ready[1], "x", 1);
+	(void)!read(holder->release[0], &byte, 1);
+	funlockfile(stdout);
+	funlockfile(stderr);
 	return NULL;
 }
 
-/* Another thread holds stdio's locks for good. */
-static int stdio_child(void *arg)
-{
-	pthread_t thread;
-	char byte;
-	int ends[2];
-
-	(void)arg;
-	CHILD_CHECK(pipe(ends) == 0);
-	CHILD_CHECK(pthread_create(&thread, NULL, stdio_holder, &ends[1]) == 0);
-	CHILD_CHECK(read(ends[0], &byte, 1) == 1);
-	berth_error("goes its own way");
-	return 0;
-}
-
+/* Another thread holds stdio's locks until after the message. */
 static void test_stdio_locks(void **state)
 {
-	struct child_result result;
+	struct holder holder;
+	pthread_t thread;
+	char text[128] = "";
+	int ends[2];
 
 	(void)state;
-	child_run_ok(stdio_child, NULL, &result);
-	assert_non_null(strstr(result.error, "goes its own way"));
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(holder.ready), 0);
+	assert_int_equal(pipe(holder.release), 0);
+	assert_int_equal(pthread_create(&thread, NULL, stdio_holder, &holder), 0);
+	assert_int_equal(read(holder.ready[0], text, 1), 1);
+	berth_log_set_fd(ends[1]);
+	berth_error("goes its own way");
+	berth_log_set_fd(-1);
+	assert_int_equal(write(holder.release[1], "x", 1), 1);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+	assert_non_null(strstr(text, "error: goes its own way\n"));
+	for (int i = 0; i < 2; i++) {
+		close(ends[i]);
+		close(holder.ready[i]);
+		close(holder.release[i]);
+	}
 }
 
 static int open_count(void)

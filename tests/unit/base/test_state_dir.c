@@ -257,7 +257,7 @@ static void test_set_user_id(void **state)
 	snprintf(command, sizeof(command),
 		 "cp %s suid && chown 65534 suid && chmod 4755 suid && "
 		 "BERTH_STATE_DIR=%s/evil XDG_RUNTIME_DIR=%s/evil BERTH_LOG_FILE=%s/evil-log "
-		 "LSAN_OPTIONS=detect_leaks=0 ./suid 2>/dev/null",
+		 "./suid 2>/dev/null",
 		 helper, scratch, scratch, scratch);
 	output = popen(command, "re");
 	assert_non_null(output);
