@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One way of reaching the driver per run: prints in one line whose function it got. Run bare and
- * with the library preloaded by routes_test, which knows what each must say.
+ * with the library preloaded by test_routes, which knows what each must say.
  *
  * FAKE_DIR names the directory of the driver.
  */

@@ -4,7 +4,7 @@
 # What the preloaded library shows and needs: it must load in old containers, must be taken for
 # libc's dlsym, and may show nothing but the driver's names.
 #
-# usage: exports_test.sh LIBRARY
+# usage: test_exports.sh LIBRARY
 set -eu
 
 library=$1
