@@ -10,20 +10,20 @@
 #ifndef BERTH_BASE_ATTRIBUTES_H
 #define BERTH_BASE_ATTRIBUTES_H
 
-#define BERTH_MUST_CHECK __attribute__((warn_unused_result))
+#define BERTH_MUST_CHECK        __attribute__((warn_unused_result))
 #define BERTH_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#define BERTH_CLEANUP(f) __attribute__((cleanup(f)))
-#define BERTH_EXPORT __attribute__((visibility("default")))
-#define BERTH_UNUSED __attribute__((unused))
+#define BERTH_CLEANUP(f)        __attribute__((cleanup(f)))
+#define BERTH_EXPORT            __attribute__((visibility("default")))
+#define BERTH_UNUSED            __attribute__((unused))
 
 #define BERTH_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Hand a pointer on: the variable forgets it, so its cleanup does nothing. */
-#define BERTH_TAKE_PTR(p)                                                                          \
-	({                                                                                         \
-		__auto_type taken_ = (p);                                                          \
-		(p) = NULL;                                                                        \
-		taken_;                                                                            \
+#define BERTH_TAKE_PTR(p)                 \
+	({                                \
+		__auto_type taken_ = (p); \
+		(p) = NULL;               \
+		taken_;                   \
 	})
 
 #endif

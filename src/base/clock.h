@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BERTH_NS_PER_US  1000ULL
-#define BERTH_NS_PER_MS  1000000ULL
-#define BERTH_NS_PER_S   1000000000ULL
+#define BERTH_NS_PER_US    1000ULL
+#define BERTH_NS_PER_MS    1000000ULL
+#define BERTH_NS_PER_S     1000000000ULL
 #define BERTH_DEADLINE_NOW 0ULL
 
 uint64_t berth_clock_ns(void);

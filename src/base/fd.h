@@ -19,11 +19,11 @@ void berth_fd_close(int *fd);
 #define BERTH_FD BERTH_CLEANUP(berth_fd_close)
 
 /* Hand a descriptor on: the variable becomes -1. */
-#define BERTH_TAKE_FD(fd)                                                                          \
-	({                                                                                         \
-		int taken_ = (fd);                                                                 \
-		(fd) = -1;                                                                         \
-		taken_;                                                                            \
+#define BERTH_TAKE_FD(fd)          \
+	({                         \
+		int taken_ = (fd); \
+		(fd) = -1;         \
+		taken_;            \
 	})
 
 /* fstat, lstat without the glibc 2.33 symbols. 0 or -errno. */

@@ -10,7 +10,7 @@
 
 enum berth_fs_class {
 	BERTH_FS_UNKNOWN = 0, /* and everything remote: never block in the kernel */
-	BERTH_FS_LOCAL,	      /* ext2/3/4, xfs, btrfs, f2fs, zfs, tmpfs, ramfs */
+	BERTH_FS_LOCAL,       /* ext2/3/4, xfs, btrfs, f2fs, zfs, tmpfs, ramfs */
 	BERTH_FS_OVERLAY,     /* local, but a mapping pins the file below, not ours */
 	BERTH_FS_NFS,
 	BERTH_FS_FUSE,

@@ -40,7 +40,8 @@ void berth_log(enum berth_log_level level, const char *fmt, ...) BERTH_PRINTF(2,
 #define berth_error(...)    berth_log(BERTH_LOG_ERROR, __VA_ARGS__)
 #define berth_warning(...)  berth_log(BERTH_LOG_WARNING, __VA_ARGS__)
 #define berth_info(...)     berth_log(BERTH_LOG_INFO, __VA_ARGS__)
-#define berth_debug(...)    (berth_log_on(BERTH_LOG_DEBUG) ? berth_log(BERTH_LOG_DEBUG, __VA_ARGS__) : (void)0)
+#define berth_debug(...) \
+	(berth_log_on(BERTH_LOG_DEBUG) ? berth_log(BERTH_LOG_DEBUG, __VA_ARGS__) : (void)0)
 
 /* At most `burst` messages per `period_ns` from one place: true if this one may be printed;
  * *ret_dropped tells how many were held back since the last one that was printed. */
@@ -53,11 +54,11 @@ bool berth_log_allow(struct berth_log_limit *limit, uint32_t burst, uint64_t per
 		     uint32_t *ret_dropped);
 
 /* Says the message once in this process's life (a static flag at the place of the call). */
-#define berth_log_once(level, ...)                                                                 \
-	do {                                                                                       \
-		static _Atomic int said_;                                                          \
-		if (!atomic_exchange_explicit(&said_, 1, memory_order_relaxed))                    \
-			berth_log(level, __VA_ARGS__);                                             \
+#define berth_log_once(level, ...)                                              \
+	do {                                                                    \
+		static _Atomic int said_;                                       \
+		if (!atomic_exchange_explicit(&said_, 1, memory_order_relaxed)) \
+			berth_log(level, __VA_ARGS__);                          \
 	} while (0)
 
 /* Escapes bytes < 0x20, 0x7f, the C1 controls (terminals obey them) and invalid UTF-8 of src as \xNN into dst (always terminated).

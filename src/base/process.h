@@ -15,8 +15,8 @@
 #include "base/attributes.h"
 
 struct berth_process_id {
-	pid_t pid;		/* as seen in pid_namespace */
-	uint64_t start_ticks;	/* field 22 of /proc/PID/stat: clock ticks after boot */
+	pid_t pid;              /* as seen in pid_namespace */
+	uint64_t start_ticks;   /* field 22 of /proc/PID/stat: clock ticks after boot */
 	uint64_t pid_namespace; /* inode of /proc/PID/ns/pid, 0 = unknown */
 };
 
@@ -28,7 +28,8 @@ struct berth_process_stat {
 };
 
 /* Parses the text of one /proc/PID/stat. -EBADMSG if it isn't one. */
-BERTH_MUST_CHECK int berth_process_stat_parse(const char *text, struct berth_process_stat *ret_stat);
+BERTH_MUST_CHECK int berth_process_stat_parse(const char *text,
+					      struct berth_process_stat *ret_stat);
 /* -ESRCH if there is no such process; -EACCES if there is one but /proc doesn't show it (hidepid, no
  * /proc). */
 BERTH_MUST_CHECK int berth_process_stat_read(pid_t pid, struct berth_process_stat *ret_stat);

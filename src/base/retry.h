@@ -13,8 +13,9 @@
 
 struct berth_retry {
 	uint64_t first_delay_ns; /* 0: 50 ms */
-	uint64_t max_delay_ns;	 /* the delay doubles up to this; 0: the first delay (a fixed sleep) */
-	int (*call)(void *arg);	 /* 0 = done, else -errno: try again */
+	uint64_t
+		max_delay_ns; /* the delay doubles up to this; 0: the first delay (a fixed sleep) */
+	int (*call)(void *arg);  /* 0 = done, else -errno: try again */
 	bool (*stop)(void *arg); /* asked after each error, before the sleep; NULL: one call only */
 	void (*sleep)(uint64_t ns, void *arg); /* NULL: berth_sleep_ns without a deadline */
 	void *arg;

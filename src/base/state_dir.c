@@ -114,8 +114,11 @@ static int dir_make_checked(const char *path, struct berth_reason *reason)
 	if (err == 0 || err == -ENOTDIR || err == -ELOOP)
 		return dir_check(path, reason);
 	(void)berth_text_escape(shown, sizeof(shown), path);
-	return berth_reason_set(reason, err, "the state directory %s can't be made: %s", shown,
-				strerror(-err));
+	return berth_reason_set(
+		reason, err,
+		"the state directory %s can't be made: %s; BERTH_STATE_DIR may name "
+		"another place",
+		shown, strerror(-err));
 }
 
 int berth_state_dir_make(const char *subdir, char *ret_path, size_t size,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/name.h"
 #include "base/process.h"
 #include "base/size.h"
 
@@ -232,10 +233,8 @@ static int share_read(const struct reader *reader, struct berth_config *config)
 	config->share_set = value != NULL;
 	if (value == NULL)
 		value = BERTH_CONFIG_DEFAULT_SHARE;
-	if (!berth_share_name_valid(value))
-		return refuse(reader, -EINVAL, "BERTH_SHARE", value,
-			      "a name of 1 to 63 letters, figures and . _ - that begins with a "
-			      "letter, a figure or _");
+	if (!berth_name_valid(value))
+		return refuse(reader, -EINVAL, "BERTH_SHARE", value, berth_name_hint);
 	memcpy(config->share_name, value, strlen(value) + 1);
 	return 0;
 }
@@ -397,31 +396,4 @@ int berth_config_resolve(const struct berth_config *config, const char *const uu
 			limit_overlay(&ret_limits[gpu], &config->by_uuid[i].limit);
 	}
 	return 0;
-}
-
-int berth_config_region_path(const struct berth_config *config, const char *state_dir,
-			     char *ret_path, size_t size)
-{
-	char path[BERTH_CONFIG_PATH_MAX];
-	int length;
-
-	if (config->region_path[0] != '\0')
-		length = snprintf(path, sizeof(path), "%s", config->region_path);
-	else
-		length = snprintf(path, sizeof(path), "%s/shares/%s.cache", state_dir,
-				  config->share_name);
-	if (length < 0 || (size_t)length >= sizeof(path) || (size_t)length >= size)
-		return -ENAMETOOLONG;
-	memcpy(ret_path, path, (size_t)length + 1);
-	return 0;
-}
-
-bool berth_share_name_valid(const char *name)
-{
-	static const char allowed[] = "0123456789abcdefghijklmnopqrstuvwxyz"
-				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ._-";
-	size_t length = strlen(name);
-
-	return length > 0 && length < BERTH_CONFIG_NAME_MAX && name[0] != '.' && name[0] != '-' &&
-	       strspn(name, allowed) == length;
 }

@@ -11,7 +11,7 @@
  *   BERTH_SM_LIMITS               by UUID: GPU-<uuid>=30,GPU-<uuid>=50
  *   CUDA_DEVICE_MEMORY_SHARED_CACHE  absolute path of the region: joined, created if it is absent
  *   BERTH_REGION                  absolute path of the region: joined, never created; wins
- *   BERTH_SHARE                   the share's name: letters, figures, . _ -
+ *   BERTH_SHARE                   the share's name (base/name.h)
  *   CUDA_TASK_PRIORITY            whole number from 0; 1 = default
  *
  * A GPU's limit is the one by its UUID, else the one by its index, else the general one. A zero says
@@ -30,11 +30,12 @@
 #include <stdint.h>
 
 #include "base/attributes.h"
+#include "base/name.h"
 #include "base/reason.h"
 
 #define BERTH_CONFIG_GPU_MAX  16
-#define BERTH_CONFIG_UUID_MAX 96   /* with the terminating zero, as in the region */
-#define BERTH_CONFIG_NAME_MAX 64   /* with the terminating zero */
+#define BERTH_CONFIG_UUID_MAX 96 /* with the terminating zero, as in the region */
+#define BERTH_CONFIG_NAME_MAX BERTH_NAME_MAX
 #define BERTH_CONFIG_PATH_MAX 4096 /* with the terminating zero */
 
 #define BERTH_CONFIG_DEFAULT_SHARE    "default"
@@ -57,10 +58,13 @@ struct berth_config {
 	/* A limit (zeros included), a region or a share was named. If not: this program is not in a
 	 * share, and all else here is empty. */
 	bool active;
-	char region_path[BERTH_CONFIG_PATH_MAX]; /* "" = none named: see berth_config_region_path */
-	bool join_only;                          /* from BERTH_REGION: never create it */
-	char share_name[BERTH_CONFIG_NAME_MAX];  /* BERTH_SHARE or "default" */
-	bool share_set;                          /* BERTH_SHARE was there */
+	/* "" = none named: then the share's own in the state directory of this user. Not HAMi's
+	 * default, /tmp/cudevshr.cache: that is one file for all users of a machine, and whoever
+	 * comes first owns everybody's limits. */
+	char region_path[BERTH_CONFIG_PATH_MAX];
+	bool join_only;                         /* from BERTH_REGION: never create it */
+	char share_name[BERTH_CONFIG_NAME_MAX]; /* BERTH_SHARE or "default" */
+	bool share_set;                         /* BERTH_SHARE was there */
 	int32_t priority;
 
 	struct berth_config_limit general;
@@ -87,15 +91,5 @@ BERTH_MUST_CHECK int berth_config_resolve(const struct berth_config *config,
 					  const char *const uuids[], uint32_t gpu_count,
 					  struct berth_config_limit ret_limits[],
 					  struct berth_reason *reason);
-
-/* The region's path: the one named, else STATE_DIR/shares/NAME.cache of the user's own state directory
- * (base/state_dir.h). HAMi's default, /tmp/cudevshr.cache, is one file for all users of a machine:
- * whoever comes first owns everybody's limits. -ENAMETOOLONG if it doesn't fit. */
-BERTH_MUST_CHECK int berth_config_region_path(const struct berth_config *config,
-					      const char *state_dir, char *ret_path, size_t size);
-
-/* Can this be a share's name: 1 to 63 letters, figures, '.', '_', '-'; no '.' or '-' first. It becomes
- * a file's name and an argument. */
-bool berth_share_name_valid(const char *name);
 
 #endif

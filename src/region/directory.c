@@ -16,24 +16,17 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/name.h"
 #include "base/state_dir.h"
 #include "region/snapshot.h"
 
 enum { SWEEP_AGE_S = 600 }; /* a daemon may come to its GPU long after its parent has gone */
 
-#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-@+"
-
 int berth_share_name_check(const char *name, struct berth_reason *reason)
 {
-	size_t n = strlen(name);
-
-	if (n == 0 || n >= BERTH_SHARE_NAME_MAX || name[0] == '.' ||
-	    strspn(name, NAME_CHARACTERS) != n)
-		return berth_reason_set(
-			reason, -EINVAL,
-			"'%s' can't name a share: use 1 to %d letters, figures and . _ - @ +, "
-			"not starting with a dot",
-			name, BERTH_SHARE_NAME_MAX - 1);
+	if (!berth_name_valid(name))
+		return berth_reason_set(reason, -EINVAL, "'%s' can't name a share: use %s", name,
+					berth_name_hint);
 	return 0;
 }
 
@@ -65,12 +58,14 @@ int berth_share_path(const char *name, bool make, char ret_path[PATH_MAX],
 	if (n < 0 || n >= PATH_MAX - (int)sizeof "/region.cache")
 		return berth_reason_set(reason, -ENAMETOOLONG, "%s: the path is too long", shares);
 	if (make) {
-		r = berth_dir_make(dir, 0700);
+		char made[PATH_MAX];
+		char subdir[sizeof "shares/" + BERTH_NAME_MAX];
+
+		/* Checks on the way that the state directory is ours alone. */
+		(void)snprintf(subdir, sizeof subdir, "shares/%s", name);
+		r = berth_state_dir_make(subdir, made, sizeof made, reason);
 		if (r < 0)
-			return berth_reason_set(reason, r,
-						"%s: can't be made: %s; BERTH_STATE_DIR may name "
-						"another place",
-						dir, strerror(-r));
+			return r;
 	}
 	memcpy(ret_path, dir, (size_t)n);
 	memcpy(ret_path + n, "/region.cache", sizeof "/region.cache");
