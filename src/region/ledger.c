@@ -22,8 +22,9 @@
  *   A5 grant      if C + O + bytes <= limit: compare-and-swap the own word asking -> next version.
  *                 This write is the grant. It fails if somebody cancelled: A8.
  *   A6 mirror     HAMi's figures follow.
- *   A7 clear      (undecided asks are in the way) If a lower seat asks: withdraw, A8. Else cancel
- *                 all higher asks (asking -> idle, by compare-and-swap on the word as seen), A3.
+ *   A7 clear      (undecided asks are in the way) If this ask was cancelled: A8. If a lower seat asks:
+ *                 withdraw, A8. Else cancel all higher asks (asking -> idle, by compare-and-swap on
+ *                 the word as seen), A3.
  *   A8 stand back wait until every lower seat's ask seen now has moved; cancel those that haven't
  *                 moved for 1 ms: their askers are dead, stopped or not running. A1.
  * A refund or a forced charge: R1 prepare, R2 word = next version, R3 mirror.
@@ -261,6 +262,10 @@ static enum verdict ask_clear(struct ask *ask)
 {
 	struct berth_collected *seen = ask->collected;
 
+	/* Cancelled meanwhile: whoever did it doesn't see this ask any more and would not stand
+	 * back for it, so to go on cancelling would let two cancel each other for ever. */
+	if (atomic_load(&ask->own->word) != ask->announced)
+		return VERDICT_STAND_BACK;
 	for (uint32_t i = 0; i < ask->high; i++) {
 		if (i == ask->seat->index || !berth_word_asking(seen->word[i]))
 			continue;

@@ -42,26 +42,39 @@ enum {
 	RAISE_TRIES = 2 * BERTH_SEAT_MAX,
 };
 
-/* 1 = the reap and the seat byte are ours, 0 = not to be had, -errno = the kernel can't lock. */
-static int place_try(struct berth_region *region, int fd, uint32_t index)
+/* Steps 1 to 3 of the claim. 1 = the reap and the seat byte are ours and the seat is empty, 0 = not
+ * to be had, -errno = the kernel can't lock. The seat is emptied *before* its byte is taken: a claimer
+ * that were stopped in between would make a dead seat look alive with the dead one's charge, and
+ * askers would be refused because of it. Under the reap byte nobody else can take the seat byte. */
+static int place_try(struct berth_region *region, int fd, uint32_t index, uint32_t *ret_reaped)
 {
+	const _Atomic uint64_t *generation = &region->layout->tail.generation[index];
 	int r = berth_lockbyte_try(fd, BERTH_LOCK_REAP + index);
 
 	if (r < 0)
 		return r == -EAGAIN ? 0 : r;
 	BERTH_CRASH(seat_reap_locked);
-	r = berth_recover_foreign(region, index) ? -EAGAIN
-						 : berth_lockbyte_try(fd, BERTH_LOCK_SEAT + index);
-	if (r < 0)
+	uint32_t reaped = (uint32_t)(atomic_load(generation) & 1);
+	r = berth_recover_foreign(region, index) ? 1
+						 : berth_lockbyte_held(fd, BERTH_LOCK_SEAT + index);
+	if (r == 0) {
+		berth_recover_empty(region, index);
+		r = berth_lockbyte_try(fd, BERTH_LOCK_SEAT + index);
+	} else if (r == 1) {
+		r = -EAGAIN;
+	}
+	if (r < 0) {
 		berth_lockbyte_drop(fd, BERTH_LOCK_REAP + index);
-	else
-		BERTH_CRASH(seat_locked);
-	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
+		return r == -EAGAIN ? 0 : r;
+	}
+	BERTH_CRASH(seat_locked);
+	*ret_reaped = reaped;
+	return 1;
 }
 
 /* Tries at most `tries` places of [0, high) that are taken (or aren't), from the cursor on. */
 static int place_probe(struct berth_region *region, int fd, bool taken, uint32_t tries,
-		       uint32_t *ret_index)
+		       struct berth_seat_claimed *claimed)
 {
 	struct berth_layout_tail *tail = &region->layout->tail;
 	uint32_t high = berth_map_seat_high(region);
@@ -72,11 +85,11 @@ static int place_probe(struct berth_region *region, int fd, bool taken, uint32_t
 
 		if (((atomic_load(&tail->generation[index]) & 1) != 0) != taken)
 			continue;
-		int r = place_try(region, fd, index);
+		int r = place_try(region, fd, index, &claimed->reaped_count);
 		if (r < 0)
 			return r;
 		if (r == 1) {
-			*ret_index = index;
+			claimed->index = index;
 			return 1;
 		}
 		tries--;
@@ -85,7 +98,7 @@ static int place_probe(struct berth_region *region, int fd, bool taken, uint32_t
 }
 
 /* A place beyond all that were ever used. seq_cst: partner is berth_map_seat_high in a collect. */
-static int place_raise(struct berth_region *region, int fd, uint32_t *ret_index)
+static int place_raise(struct berth_region *region, int fd, struct berth_seat_claimed *claimed)
 {
 	_Atomic int32_t *high = &region->layout->head.seat_high;
 
@@ -97,33 +110,33 @@ static int place_raise(struct berth_region *region, int fd, uint32_t *ret_index)
 		if (!atomic_compare_exchange_weak(high, &index, index + 1))
 			continue;
 		BERTH_CRASH(seat_high_raised);
-		int r = place_try(region, fd, (uint32_t)index);
+		int r = place_try(region, fd, (uint32_t)index, &claimed->reaped_count);
 		if (r < 0)
 			return r;
 		if (r == 1) {
-			*ret_index = (uint32_t)index;
+			claimed->index = (uint32_t)index;
 			return 1;
 		}
 	}
 	return 0;
 }
 
-static int place_find(struct berth_region *region, int fd, uint32_t *ret_index)
+static int place_find(struct berth_region *region, int fd, struct berth_seat_claimed *claimed)
 {
-	int r = place_probe(region, fd, false, PROBE_COUNT, ret_index);
+	int r = place_probe(region, fd, false, PROBE_COUNT, claimed);
 
 	if (r == 0)
-		r = place_probe(region, fd, true, PROBE_COUNT, ret_index);
+		r = place_probe(region, fd, true, PROBE_COUNT, claimed);
 	if (r == 0)
-		r = place_raise(region, fd, ret_index);
+		r = place_raise(region, fd, claimed);
 	if (r == 0)
-		r = place_probe(region, fd, false, BERTH_SEAT_MAX, ret_index);
+		r = place_probe(region, fd, false, BERTH_SEAT_MAX, claimed);
 	if (r == 0)
-		r = place_probe(region, fd, true, BERTH_SEAT_MAX, ret_index);
+		r = place_probe(region, fd, true, BERTH_SEAT_MAX, claimed);
 	return r == 0 ? -EUSERS : r < 0 ? r : 0;
 }
 
-/* Steps 3 to 5 of the claim. */
+/* Steps 4 to 6 of the claim. */
 static void seat_publish(struct berth_region *region, uint32_t index, int32_t host_pid)
 {
 	struct berth_layout_seat *seat = &region->layout->head.seats[index];
@@ -131,18 +144,18 @@ static void seat_publish(struct berth_region *region, uint32_t index, int32_t ho
 	struct berth_layout_identity *identity = &tail->identity[index];
 	struct berth_process_id self = { .pid = getpid() };
 
-	atomic_fetch_add(&tail->generation[index], 1); /* 3 */
+	atomic_fetch_add(&tail->generation[index], 1); /* 4 */
 	BERTH_CRASH(seat_taken);
 	if (berth_process_self(&self) < 0) /* no /proc: the pid has to do, for people */
 		self.pid = getpid();
-	atomic_store(&identity->start_ticks, self.start_ticks); /* 4 */
+	atomic_store(&identity->start_ticks, self.start_ticks); /* 5 */
 	atomic_store(&identity->pid_namespace, self.pid_namespace);
 	atomic_store(&identity->boot_id, berth_boot_id());
 	atomic_store(&identity->claimed_unix_s, (uint64_t)time(NULL));
 	atomic_store(&seat->host_pid, host_pid);
 	atomic_store(&seat->pid, self.pid);
 	BERTH_CRASH(seat_named);
-	atomic_store(&seat->status, BERTH_STATUS_RUNNING); /* 5 */
+	atomic_store(&seat->status, BERTH_STATUS_RUNNING); /* 6 */
 	BERTH_CRASH(seat_published);
 	atomic_fetch_add(&tail->change_count, 1);
 }
@@ -184,16 +197,13 @@ static int claim_in_window(struct berth_seat *seat, int32_t host_pid,
 {
 	struct berth_region *region = seat->region;
 	BERTH_FD int fd = berth_lockbyte_open(region, true);
-	int r = fd < 0 ? fd : place_find(region, fd, &seat->index); /* 1, 2 */
+	int r = fd < 0 ? fd : place_find(region, fd, claimed); /* 1, 2, 3 */
 
 	if (r < 0)
 		return r;
-	claimed->index = seat->index;
-	claimed->reaped_count =
-		(uint32_t)(atomic_load(&region->layout->tail.generation[seat->index]) & 1);
-	berth_recover_empty(region, seat->index);
+	seat->index = claimed->index;
 	seat_publish(region, seat->index, host_pid);
-	berth_lockbyte_drop(fd, BERTH_LOCK_REAP + seat->index); /* 6 */
+	berth_lockbyte_drop(fd, BERTH_LOCK_REAP + seat->index); /* 7 */
 	berth_limits_settle(region, fd);
 	r = seat_pin(seat, &fd);
 	if (r < 0)
