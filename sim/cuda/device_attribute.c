@@ -9,18 +9,18 @@
 
 #include "sim/cuda/entry.h"
 
-#define SHARED_BYTES_PER_BLOCK	  49152
-#define SHARED_BYTES_OPT_IN	  101376
-#define SHARED_BYTES_PER_SM	  102400
-#define REGISTERS		  65536
-#define CONSTANT_BYTES		  65536
-#define THREADS_PER_BLOCK	  1024
-#define MAX_GRID_X		  2147483647
-#define MAX_GRID_YZ		  65535
-#define MAX_PITCH_BYTES		  2147483647
-#define WARP_THREADS		  32
-#define TEXTURE_ALIGN_BYTES	  512
-#define ATTRIBUTE(name)		  CU_DEVICE_ATTRIBUTE_##name
+#define SHARED_BYTES_PER_BLOCK 49152
+#define SHARED_BYTES_OPT_IN    101376
+#define SHARED_BYTES_PER_SM    102400
+#define REGISTERS              65536
+#define CONSTANT_BYTES         65536
+#define THREADS_PER_BLOCK      1024
+#define MAX_GRID_X             2147483647
+#define MAX_GRID_YZ            65535
+#define MAX_PITCH_BYTES        2147483647
+#define WARP_THREADS           32
+#define TEXTURE_ALIGN_BYTES    512
+#define ATTRIBUTE(name)        CU_DEVICE_ATTRIBUTE_##name
 
 /* Anything that isn't named here or in configured_attribute() is 0: not supported. */
 static const int fixed_attributes[] = {
@@ -227,11 +227,11 @@ SIM_EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *max_width_in_elem
 
 	SIM_ENTER(cuDeviceGetTexture1DLinearMaxWidth);
 	(void)format; /* the limit is in elements, whatever they are */
-	if (!max_width_in_elements ||
-	    (num_channels != 1 && num_channels != 2 && num_channels != 4))
+	if (!max_width_in_elements || (num_channels != 1 && num_channels != 2 && num_channels != 4))
 		return SIM_LEAVE(CUDA_ERROR_INVALID_VALUE);
 	if (sim_device_gpu(device, &gpu) != CUDA_SUCCESS)
 		return SIM_LEAVE(CUDA_ERROR_INVALID_DEVICE);
-	*max_width_in_elements = (size_t)fixed_attributes[ATTRIBUTE(MAXIMUM_TEXTURE1D_LINEAR_WIDTH)];
+	*max_width_in_elements =
+		(size_t)fixed_attributes[ATTRIBUTE(MAXIMUM_TEXTURE1D_LINEAR_WIDTH)];
 	return SIM_LEAVE(CUDA_SUCCESS);
 }

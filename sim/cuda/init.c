@@ -106,12 +106,3 @@ SIM_EXPORT CUresult cuInit(unsigned int flags)
 		return SIM_LEAVE(CUDA_ERROR_INVALID_VALUE);
 	return SIM_LEAVE(sim_init());
 }
-
-SIM_EXPORT CUresult cuDriverGetVersion(int *driver_version)
-{
-	SIM_ENTER(cuDriverGetVersion);
-	if (!driver_version)
-		return SIM_LEAVE(CUDA_ERROR_INVALID_VALUE);
-	*driver_version = sim_driver_version();
-	return SIM_LEAVE(CUDA_SUCCESS);
-}

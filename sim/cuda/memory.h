@@ -51,6 +51,9 @@ struct sim_memory_info {
 	CUcontext context; /* NULL when it belongs to none */
 	uint64_t buffer_id;
 	CUmemoryPool pool;
+	unsigned flags; /* as the program gave them */
+	bool is_accessible;
+	bool is_read_only;
 };
 /* The block that holds this address; CUDA_ERROR_INVALID_VALUE if none does. */
 CUresult sim_memory_find(CUdeviceptr pointer, struct sim_memory_info *ret_info);
@@ -64,5 +67,9 @@ CUresult sim_memory_free(CUdeviceptr pointer);
 
 /* A host function ran that may have written anywhere: from now on every block counts as touched. */
 void sim_memory_note_kernels(void);
+
+/* The engine calls this where the program synchronised (stream, event, context): pools give back
+ * what they keep above their release threshold. */
+void sim_pool_synchronized(void);
 
 #endif

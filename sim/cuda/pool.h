@@ -19,6 +19,8 @@ struct sim_context;
 /* NULL means the current pool of the context's device. The context may be NULL if the pool isn't. */
 CUresult sim_pool_allocate(CUmemoryPool pool, struct sim_context *context, size_t bytes,
 			   CUdeviceptr *ret_pointer);
+/* Back to its pool, by exact base; INVALID_VALUE if it isn't of a pool. */
+CUresult sim_pool_free(CUdeviceptr pointer);
 /* The pool's handle, NULL meaning as above; INVALID_VALUE, or INVALID_HANDLE for a stale one. */
 CUresult sim_pool_check(CUmemoryPool pool);
 
@@ -26,6 +28,5 @@ CUresult sim_pool_check(CUmemoryPool pool);
 bool sim_pool_give_up_unused(unsigned gpu);
 /* cuDevicePrimaryCtxReset: what the device's own pool handed out is gone. */
 void sim_pool_device_reset(CUdevice device);
-void sim_pool_synchronized(void);
 
 #endif
