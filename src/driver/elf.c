@@ -2,10 +2,16 @@
  *
  * Symbols by walking the loaded objects. The loader keeps its list steady during dl_iterate_phdr,
  * so everything that is read of an object which nobody pinned is read inside the callback.
+ *
+ * Nothing that another library may stand in for is called on the way to libc's dlsym, not even
+ * strcmp or dl_iterate_phdr by name: AddressSanitizer's runtime looks up what it stands in for through
+ * dlsym, which is ours, and its strcmp fails until it has found the real one.
  */
 #include "driver/elf.h"
 
 #include <errno.h>
+#include <gnu/lib-names.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define VERSION_HIDDEN 0x8000U
@@ -55,6 +61,15 @@ static void read_dynamic(struct berth_elf *elf, const ElfW(Dyn) * dynamic)
 		elf->soname = elf->strings + soname_offset;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+	while (*a == *b && *a != '\0') {
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
 static void describe(const struct dl_phdr_info *info, struct berth_elf *elf)
 {
 	const ElfW(Dyn) *dynamic = NULL;
@@ -97,7 +112,7 @@ static bool version_matches(const struct berth_elf *elf, size_t symbol, const ch
 		if ((definition->vd_ndx & VERSION_INDEX) == wanted) {
 			const ElfW(Verdaux) *name = (const void *)(at + definition->vd_aux);
 
-			return strcmp(elf->strings + name->vda_name, version) == 0;
+			return same_text(elf->strings + name->vda_name, version);
 		}
 		if (definition->vd_next == 0)
 			return false;
@@ -118,7 +133,7 @@ static bool symbol_matches(const struct berth_elf *elf, size_t index, const char
 		return false;
 	if (binding != STB_GLOBAL && binding != STB_WEAK && binding != STB_GNU_UNIQUE)
 		return false;
-	return strcmp(elf->strings + symbol->st_name, name) == 0 &&
+	return same_text(elf->strings + symbol->st_name, name) &&
 	       version_matches(elf, index, version);
 }
 
@@ -193,6 +208,38 @@ int berth_elf_symbol(const struct berth_elf *elf, const char *name, const char *
 	return 0;
 }
 
+/* The loader's list itself, not locked: the objects that the program started with stand first in it
+ * and never leave, and libc is one of them. */
+int berth_elf_libc_symbol(const char *name, void **ret_address)
+{
+	for (const struct link_map *map = _r_debug.r_map; map != NULL; map = map->l_next) {
+		struct berth_elf elf = { .base = map->l_addr };
+
+		if (map->l_ld == NULL)
+			continue;
+		read_dynamic(&elf, map->l_ld);
+		if (elf.soname != NULL && same_text(elf.soname, LIBC_SO))
+			return berth_elf_symbol(&elf, name, NULL, ret_address);
+	}
+	return -ENOENT;
+}
+
+typedef int visitor(struct dl_phdr_info *info, size_t size, void *arg);
+
+static int walk_objects(visitor *visit, void *arg)
+{
+	static _Atomic(void *) cache;
+	void *real = atomic_load_explicit(&cache, memory_order_relaxed);
+
+	if (real == NULL) {
+		if (berth_elf_libc_symbol("dl_iterate_phdr", &real) != 0)
+			return 0;
+		/* Relaxed: the code behind the address was there before this library. */
+		atomic_store_explicit(&cache, real, memory_order_relaxed);
+	}
+	return ((int (*)(visitor *, void *))real)(visit, arg);
+}
+
 /* One walk over the loaded objects: what is looked for, and what was found. */
 struct walk {
 	const char *soname;
@@ -211,7 +258,7 @@ static int visit_soname(struct dl_phdr_info *info, size_t size, void *arg)
 
 	(void)size;
 	describe(info, walk->elf);
-	if (walk->elf->soname == NULL || strcmp(walk->elf->soname, walk->soname) != 0)
+	if (walk->elf->soname == NULL || !same_text(walk->elf->soname, walk->soname))
 		return 0;
 	if (walk->path == NULL)
 		return 1;
@@ -248,7 +295,7 @@ int berth_elf_find_soname(const char *soname, struct berth_elf *ret_elf, char *r
 	struct berth_elf elf;
 	struct walk walk = { .soname = soname, .elf = &elf, .path = ret_path };
 
-	if (dl_iterate_phdr(visit_soname, &walk) == 0)
+	if (walk_objects(visit_soname, &walk) == 0)
 		return -ENOENT;
 	*ret_elf = elf;
 	return 0;
@@ -259,7 +306,7 @@ int berth_elf_find_address(const void *address, struct berth_elf *ret_elf)
 	struct berth_elf elf;
 	struct walk walk = { .address = address, .elf = &elf };
 
-	if (dl_iterate_phdr(visit_address, &walk) == 0)
+	if (walk_objects(visit_address, &walk) == 0)
 		return -ENOENT;
 	*ret_elf = elf;
 	return 0;
@@ -271,7 +318,7 @@ int berth_elf_find_definer(const char *name, const void *after, struct berth_elf
 	struct berth_elf elf;
 	struct walk walk = { .name = name, .address = after, .elf = &elf };
 
-	if (dl_iterate_phdr(visit_definer, &walk) == 0)
+	if (walk_objects(visit_definer, &walk) == 0)
 		return -ENOENT;
 	*ret_elf = elf;
 	*ret_address = walk.symbol;

@@ -50,6 +50,10 @@ static inline bool berth_elf_contains(const struct berth_elf *elf, const void *a
 BERTH_MUST_CHECK int berth_elf_symbol(const struct berth_elf *elf, const char *name,
 				      const char *version, void **ret_address);
 
+/* The same for libc.so.6, by the only way that calls nothing which another library may stand in
+ * for: whatever state the process is in. */
+BERTH_MUST_CHECK int berth_elf_libc_symbol(const char *name, void **ret_address);
+
 /* Who would answer a search that begins behind the object which holds `after`: the first object in
  * load order behind it that defines name. -ENOENT if none does (or `after` lies in no object). */
 BERTH_MUST_CHECK int berth_elf_find_definer(const char *name, const void *after,

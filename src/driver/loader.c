@@ -13,29 +13,25 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <gnu/lib-names.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 
 static void *find_in_libc(_Atomic(void *) *cache, const char *name)
 {
-	static const char *const sonames[] = { "libc.so.6", "libdl.so.2" };
 	void *address = atomic_load_explicit(cache, memory_order_relaxed);
+	struct berth_elf libdl;
 
 	if (address != NULL)
 		return address;
-	for (size_t i = 0; i < BERTH_ARRAY_LEN(sonames); i++) {
-		struct berth_elf elf;
-
-		if (berth_elf_find_soname(sonames[i], &elf, NULL) != 0)
-			continue;
-		if (berth_elf_symbol(&elf, name, NULL, &address) != 0)
-			continue;
-		/* Relaxed: the code behind the address was there before this library. */
-		atomic_store_explicit(cache, address, memory_order_relaxed);
-		return address;
-	}
-	return NULL;
+	if (berth_elf_libc_symbol(name, &address) != 0 &&
+	    (berth_elf_find_soname(LIBDL_SO, &libdl, NULL) != 0 ||
+	     berth_elf_symbol(&libdl, name, NULL, &address) != 0))
+		return NULL;
+	/* Relaxed: the code behind the address was there before this library. */
+	atomic_store_explicit(cache, address, memory_order_relaxed);
+	return address;
 }
 
 berth_dlopen_function *berth_loader_dlopen(void)
