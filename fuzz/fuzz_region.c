@@ -3,9 +3,9 @@
  * A region's file with any bytes in it. It is mapped by whoever can read it, so its content is foreign:
  * viewing, checking, snapshots, joining, sitting down and asking answer with an error or a clean result.
  *
- * The input begins with a mode byte. Even: what follows are changes to a good region with two seats in
- * it, each of 7 bytes: an offset (4), a width of 1, 4 or 8 bytes (1), a value (2, sign-extended). Odd:
- * what follows is the whole file.
+ * The input begins with a mode byte. Even: what follows are changes to a good region with a dead seat in
+ * it, each of 7 bytes: an offset (4), a byte that says from where (an area below) and how wide (1, 4 or 8
+ * bytes), a value (2, sign-extended). Odd: what follows is the whole file.
  */
 #include "fuzz.h"
 
@@ -56,6 +56,21 @@ static void good_make(void)
 	berth_region_close(region);
 }
 
+/* Where changes go: anywhere is mostly empty places, so each kind of field has a turn. */
+static const struct {
+	size_t start;
+	size_t size;
+} areas[] = {
+	{ 0, BERTH_LAYOUT_SIZE - 8 },
+	{ 0, offsetof(struct berth_layout_head, seats) },
+	{ offsetof(struct berth_layout_head, seats), 2 * sizeof(struct berth_layout_seat) },
+	{ offsetof(struct berth_layout_head, seat_high), 56 },
+	{ BERTH_TAIL_OFFSET, offsetof(struct berth_layout_tail, gpus) },
+	{ BERTH_TAIL_OFFSET + offsetof(struct berth_layout_tail, generation), 32 },
+	{ BERTH_TAIL_OFFSET + offsetof(struct berth_layout_tail, identity), 128 },
+	{ BERTH_TAIL_OFFSET + offsetof(struct berth_layout_tail, ledger), 64 },
+};
+
 /* Writes the good bytes, then the changes. */
 static void changes_write(const uint8_t *data, size_t size)
 {
@@ -63,6 +78,7 @@ static void changes_write(const uint8_t *data, size_t size)
 	FUZZ_CHECK(ftruncate(fuzz.fd, (off_t)BERTH_LAYOUT_SIZE) == 0);
 	for (; size >= 7; data += 7, size -= 7) {
 		static const size_t widths[] = { 1, 4, 8, 8 };
+		size_t area = data[4] / 4 % BERTH_ARRAY_LEN(areas);
 		uint32_t offset;
 		int16_t low;
 		int64_t value;
@@ -70,8 +86,8 @@ static void changes_write(const uint8_t *data, size_t size)
 		memcpy(&offset, data, 4);
 		memcpy(&low, data + 5, 2);
 		value = low;
-		offset %= (uint32_t)BERTH_LAYOUT_SIZE - 8;
-		FUZZ_CHECK(pwrite(fuzz.fd, &value, widths[data[4] % 4], offset) > 0);
+		FUZZ_CHECK(pwrite(fuzz.fd, &value, widths[data[4] % 4],
+				  (off_t)(areas[area].start + offset % areas[area].size)) > 0);
 	}
 }
 
