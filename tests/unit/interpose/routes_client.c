@@ -222,7 +222,8 @@ static int reload(void)
 
 		if (i == 0)
 			first = found;
-		if (found != first)
+		/* A bare driver may come back elsewhere; ours stays. */
+		if (found != first && strcmp(owner_of(found), "driver") != 0)
 			return 1;
 		dlclose(handle);
 	}
