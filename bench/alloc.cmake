@@ -1,0 +1,3 @@
+# The interposed pair beside the bare one: it preloads and loads what is built in lib/.
+berth_bench(alloc SOURCES alloc.c NEEDS berth_base)
+add_dependencies(bench-alloc berth_cuda sim_cuda)
