@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The driver as a process comes to have it. There is one per process for ever, so each case runs in
- * a child of its own: a failed assertion there is its exit status.
+ * The driver as a process comes to have it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,43 +9,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "child.h"
 #include "driver/driver.h"
 #include "driver/nvml.h"
 
 #define FAKE      FAKE_DIR "/libcuda.so.1"
 #define OTHER     FAKE_DIR "/sysv/libcuda.so.1"
 #define FAKE_NVML FAKE_DIR "/libnvidia-ml.so.1"
-
-/* cmocka's assertions jump back to the parent's test; a child only says where it failed. */
-#define CHECK(condition)                                                                \
-	do {                                                                            \
-		if (!(condition)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			_exit(1);                                                       \
-		}                                                                       \
-	} while (0)
-
-static void in_child(void (*test)(void))
-{
-	pid_t pid = fork();
-	int status = 0;
-
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		test();
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-}
 
 static void absent(void)
 {
