@@ -155,8 +155,8 @@ static uint64_t false_refusals(const struct judge_log *logs, uint32_t log_count,
 
 			if (!note->refused_ns)
 				continue;
-			/* From the state before the call on. */
-			size_t first = events_until(events, note->ask_call_ns - 1);
+			/* From the state at the call on. */
+			size_t first = events_until(events, note->ask_call_ns);
 			size_t end = events_until(events, note->refused_ns);
 			uint64_t most = maxima_between(maxima, first ? first - 1 : 0, end);
 			count += most + note->bytes <= limit_bytes;
