@@ -263,7 +263,15 @@ struct sim_block *sim_arena_take_locked(struct sim_arena *arena, size_t bytes, s
 		list_add(arena, block);
 		return NULL;
 	}
-	block->size_bytes = bytes;
+	/* What the hole was before is forgotten. */
+	*block = (struct sim_block){
+		.base = block->base,
+		.span_bytes = block->span_bytes,
+		.size_bytes = bytes,
+		.arena = arena,
+		.before = block->before,
+		.after = block->after,
+	};
 	return block;
 }
 

@@ -6,6 +6,8 @@
  * The bytes stay charged to the exporter. If it frees them or dies they are refunded; the importer's
  * mapping stays readable until it is closed, as a mapping of a dead peer's memory does.
  */
+#include "sim/cuda/ipc.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,57 +22,37 @@
 #include "sim/cuda/stream.h"
 #include "sim/node/node.h"
 
-#define IPC_MAGIC 0x6d656d2d63706973ULL
-
-struct ipc_handle {
-	uint64_t magic;
-	uint64_t generation; /* of the exporter's claim of its row */
-	uint32_t row;
-	uint32_t host_pid;
-	uint32_t gpu;
-	int32_t fd;
-	uint64_t offset_bytes;
-	uint64_t size_bytes;
-	uint64_t buffer_id;
-	uint64_t reserved_;
-};
-
-_Static_assert(sizeof(struct ipc_handle) == CU_IPC_HANDLE_SIZE, "fills the handle");
-
-static bool is_exportable(const struct sim_block *block)
+CUresult sim_ipc_describe(CUdeviceptr pointer, enum sim_memory_kind kind,
+			  struct sim_ipc_handle *ret_handle)
 {
-	return block && block->arena && block->kind == SIM_MEMORY_DEVICE;
-}
-
-static CUresult ipc_export(CUipcMemHandle *ret_handle, CUdeviceptr pointer)
-{
-	struct ipc_handle handle = { .magic = IPC_MAGIC, .row = (uint32_t)sim_node_row() };
-	struct sim_process *process = &sim_node()->processes[handle.row];
+	struct sim_process *process = &sim_node()->processes[sim_node_row()];
 	struct sim_block *block;
 	bool is_good;
 
-	handle.generation = process->generation;
-	handle.host_pid = process->host_pid;
 	sim_memory_lock();
 	block = sim_map_find_locked(pointer);
-	is_good = is_exportable(block);
+	is_good = block && block->arena && block->kind == kind;
 	if (is_good) {
 		block->is_touched = true; /* whoever imports it may write */
-		handle.gpu = block->gpu;
-		handle.fd = sim_arena_fd(block->arena);
-		handle.offset_bytes = sim_arena_offset(block->arena, block->base);
-		handle.size_bytes = block->size_bytes;
-		handle.buffer_id = block->buffer_id;
+		*ret_handle = (struct sim_ipc_handle){
+			.magic = SIM_IPC_MAGIC + (uint64_t)kind,
+			.generation = process->generation,
+			.row = (uint32_t)sim_node_row(),
+			.host_pid = process->host_pid,
+			.gpu = block->gpu,
+			.fd = sim_arena_fd(block->arena),
+			.offset_bytes = sim_arena_offset(block->arena, block->base),
+			.size_bytes = block->size_bytes,
+			.buffer_id = block->buffer_id,
+		};
 	}
 	sim_memory_unlock();
-	if (!is_good)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(ret_handle, &handle, sizeof(handle));
-	return CUDA_SUCCESS;
+	return is_good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 SIM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 {
+	struct sim_ipc_handle description;
 	struct sim_context *context;
 	CUresult result;
 
@@ -78,7 +60,11 @@ SIM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 	if (!handle)
 		return SIM_LEAVE(CUDA_ERROR_INVALID_VALUE);
 	result = sim_context_current(&context);
-	return SIM_LEAVE(result == CUDA_SUCCESS ? ipc_export(handle, ptr) : result);
+	if (result == CUDA_SUCCESS)
+		result = sim_ipc_describe(ptr, SIM_MEMORY_DEVICE, &description);
+	if (result == CUDA_SUCCESS)
+		memcpy(handle, &description, sizeof(description));
+	return SIM_LEAVE(result);
 }
 
 /* ---- opening ---- */
@@ -91,7 +77,7 @@ void sim_ipc_block_end(struct sim_block *block)
 	sim_memory_unlock();
 }
 
-static bool exporter_is_alive(const struct ipc_handle *handle)
+static bool exporter_is_alive(const struct sim_ipc_handle *handle)
 {
 	struct sim_process *process = &sim_node()->processes[handle->row];
 	bool is_alive;
@@ -103,9 +89,9 @@ static bool exporter_is_alive(const struct ipc_handle *handle)
 	return is_alive;
 }
 
-static CUresult handle_check(const struct ipc_handle *handle)
+CUresult sim_ipc_check(const struct sim_ipc_handle *handle, enum sim_memory_kind kind)
 {
-	if (handle->magic != IPC_MAGIC || handle->row >= SIM_PROCESS_MAX ||
+	if (handle->magic != SIM_IPC_MAGIC + (uint64_t)kind || handle->row >= SIM_PROCESS_MAX ||
 	    handle->gpu >= sim_node_gpu_count() || handle->size_bytes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((int)handle->row == sim_node_row() &&
@@ -117,7 +103,7 @@ static CUresult handle_check(const struct ipc_handle *handle)
 }
 
 /* The same memory opened once more: the mapping that is there counts one more opening. */
-static bool opened_before(struct sim_context *context, const struct ipc_handle *handle,
+static bool opened_before(struct sim_context *context, const struct sim_ipc_handle *handle,
 			  CUdeviceptr *ret_pointer)
 {
 	struct sim_block *block;
@@ -136,7 +122,7 @@ static bool opened_before(struct sim_context *context, const struct ipc_handle *
 	return block != NULL;
 }
 
-static void *map_exported(const struct ipc_handle *handle, size_t *ret_bytes)
+static void *map_exported(const struct sim_ipc_handle *handle, size_t *ret_bytes)
 {
 	uint64_t from = handle->offset_bytes & ~(SIM_PAGE - 1);
 	uint64_t to = (handle->offset_bytes + handle->size_bytes + SIM_PAGE - 1) & ~(SIM_PAGE - 1);
@@ -160,8 +146,8 @@ static void *map_exported(const struct ipc_handle *handle, size_t *ret_bytes)
 	return map;
 }
 
-static CUresult ipc_map(struct sim_context *context, const struct ipc_handle *handle,
-			CUdeviceptr *ret_pointer)
+CUresult sim_ipc_map(const struct sim_ipc_handle *handle, const struct sim_block *like,
+		     CUdeviceptr *ret_pointer)
 {
 	struct sim_block *block;
 	size_t map_bytes;
@@ -173,7 +159,7 @@ static CUresult ipc_map(struct sim_context *context, const struct ipc_handle *ha
 	sim_memory_lock();
 	block = sim_block_new();
 	if (block) {
-		block->kind = SIM_MEMORY_IPC;
+		*block = *like;
 		block->base = (uintptr_t)map + (handle->offset_bytes & (SIM_PAGE - 1));
 		block->size_bytes = handle->size_bytes;
 		block->span_bytes = handle->size_bytes;
@@ -181,39 +167,38 @@ static CUresult ipc_map(struct sim_context *context, const struct ipc_handle *ha
 		block->map_bytes = map_bytes;
 		block->gpu = handle->gpu;
 		block->device = sim_device_of_gpu(handle->gpu);
-		block->context = context;
 		block->is_accessible = true;
 		block->open_count = 1;
 		block->ipc_generation = handle->generation;
 		block->ipc_buffer_id = handle->buffer_id;
 		sim_memory_publish_locked(block);
+		*ret_pointer = block->base;
 	}
 	sim_memory_unlock();
 	if (!block) {
 		munmap(map, map_bytes);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*ret_pointer = block->base;
 	return CUDA_SUCCESS;
 }
 
 static CUresult ipc_open(CUdeviceptr *ret_pointer, const CUipcMemHandle *bytes, unsigned flags)
 {
-	struct sim_context *context;
-	struct ipc_handle handle;
+	struct sim_block like = { .kind = SIM_MEMORY_IPC };
+	struct sim_ipc_handle handle;
 	CUresult result;
 
 	if (!ret_pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&handle, bytes, sizeof(handle));
-	result = sim_context_current(&context);
+	result = sim_context_current(&like.context);
 	if (result == CUDA_SUCCESS)
 		result = sim_capture_forbid();
 	if (result == CUDA_SUCCESS)
-		result = handle_check(&handle);
-	if (result != CUDA_SUCCESS || opened_before(context, &handle, ret_pointer))
+		result = sim_ipc_check(&handle, SIM_MEMORY_DEVICE);
+	if (result != CUDA_SUCCESS || opened_before(like.context, &handle, ret_pointer))
 		return result;
-	return ipc_map(context, &handle, ret_pointer);
+	return sim_ipc_map(&handle, &like, ret_pointer);
 }
 
 SIM_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ptr, CUipcMemHandle handle,

@@ -72,7 +72,6 @@ CUresult sim_memory_make(unsigned gpu, bool low, size_t bytes, size_t align, siz
 	block->gpu = gpu;
 	block->device = sim_device_of_gpu(gpu);
 	block->is_accessible = true;
-	block->is_touched = false;
 	*ret_block = block;
 	return CUDA_SUCCESS;
 }
@@ -279,6 +278,7 @@ CUresult sim_memory_find(CUdeviceptr pointer, struct sim_memory_info *ret_info)
 			.pool = (CUmemoryPool)block->pool,
 			.is_accessible = block->is_accessible,
 			.is_read_only = block->is_read_only,
+			.sync_memops = block->sync_memops,
 		};
 	sim_memory_unlock();
 	return block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -54,6 +54,7 @@ struct sim_memory_info {
 	unsigned flags; /* as the program gave them */
 	bool is_accessible;
 	bool is_read_only;
+	bool sync_memops;
 };
 /* The block that holds this address; CUDA_ERROR_INVALID_VALUE if none does. */
 CUresult sim_memory_find(CUdeviceptr pointer, struct sim_memory_info *ret_info);

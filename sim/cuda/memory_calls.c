@@ -162,7 +162,9 @@ static CUresult linear_free(CUdeviceptr pointer)
 	result = allocation_context(&context);
 	if (result != CUDA_SUCCESS || pointer == 0)
 		return result;
-	return sim_memory_free(pointer);
+	/* Work that may still use it is waited for. */
+	result = sim_stream_drain_context(context);
+	return result == CUDA_SUCCESS ? sim_memory_free(pointer) : result;
 }
 
 SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr ptr)

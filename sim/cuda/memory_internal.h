@@ -25,7 +25,15 @@
 
 struct sim_arena;
 struct sim_pool;
-struct sim_allocation;
+struct sim_mapping;
+
+/* What cuMemAdvise and cuMemPrefetchAsync said; all zero: nothing. */
+struct sim_advice {
+	bool read_mostly;
+	uint32_t accessors;
+	CUmemLocation preferred;
+	CUmemLocation prefetched;
+};
 
 struct sim_block {
 	uintptr_t base;
@@ -35,6 +43,7 @@ struct sim_block {
 	bool is_free;      /* a hole in an arena */
 	bool is_read_only; /* VMM without write access, read-only registered */
 	bool is_accessible;
+	bool sync_memops;
 	_Atomic bool is_touched; /* somebody may have written to it */
 	unsigned gpu;
 	CUdevice device;
@@ -61,9 +70,9 @@ struct sim_block {
 
 	/* by kind */
 	struct sim_pool *pool;
-	struct sim_allocation *allocation; /* VMM */
-	size_t allocation_offset_bytes;
-	uintptr_t map_base; /* IPC, host, external: what to unmap */
+	struct sim_mapping *mapping; /* VMM */
+	struct sim_advice advice;    /* managed */
+	uintptr_t map_base;          /* IPC, host, external: what to unmap */
 	size_t map_bytes;
 	unsigned open_count; /* IPC, with the two by which the same memory is known */
 	uint64_t ipc_generation;

@@ -123,7 +123,7 @@ static uint64_t piece_bytes(size_t bytes)
 	return (bytes + SIM_BLOCK_ALIGN - 1) & ~(SIM_BLOCK_ALIGN - 1);
 }
 
-static void account_locked(struct sim_pool *pool, uint64_t bytes)
+void sim_pool_account_locked(struct sim_pool *pool, uint64_t bytes)
 {
 	pool->used_bytes += bytes;
 	pool->piece_count++;
@@ -145,7 +145,7 @@ static CUresult take_piece_locked(struct sim_pool *pool, size_t bytes, CUdevicep
 		result = sim_memory_make(pool->gpu, false, bytes, 0, 0, &block);
 	if (result != CUDA_SUCCESS)
 		return result;
-	account_locked(pool, block->span_bytes);
+	sim_pool_account_locked(pool, block->span_bytes);
 	block->kind = SIM_MEMORY_POOL;
 	block->pool = pool;
 	/* Others of the process may write by an imported pointer. */

@@ -37,6 +37,9 @@ void sim_pool_destroy_locked(struct sim_pool *pool);
 /* Gives back what is above max(used, keep); how much that was. */
 uint64_t sim_pool_shrink_locked(struct sim_pool *pool, uint64_t keep_bytes);
 
+/* One piece of so many bytes more. */
+void sim_pool_account_locked(struct sim_pool *pool, uint64_t bytes);
+
 /* Both made at first use; NULL without memory. */
 struct sim_pool *sim_pool_default_locked(unsigned gpu);
 struct sim_pool *sim_pool_current_locked(unsigned gpu);
