@@ -9,8 +9,9 @@
  *     table of versions and is right for drivers newer than this file.
  *  2. A driver may hand out addresses that it exports nowhere. Then symbols.def says which form the
  *     version and the flags select among those that this driver has; and the driver confirms: it must
- *     give the same pointer when asked for the version at which that form begins. A form which is
- *     newer than the table fails that test and is handed out as it is, never as its neighbour.
+ *     give the same pointer when asked for the version at which that form begins, and another one (or
+ *     none) for the version before. Where driver and table disagree, the pointer is handed out as it
+ *     is, never as its neighbour.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -162,8 +163,8 @@ static int form_of(const struct request *request, const struct group *group, con
 		if (exported(request->driver, i) == address)
 			return (int)i;
 	}
-	if (row >= 0 && (forms[row].since_version == request->cuda_version ||
-			 ask_again(request, forms[row].since_version) == address))
+	if (row >= 0 && ask_again(request, forms[row].since_version) == address &&
+	    ask_again(request, forms[row].since_version - 1) != address)
 		return row;
 	return -1;
 }

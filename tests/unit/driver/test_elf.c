@@ -118,6 +118,23 @@ static void test_versions(void **state)
 	assert_int_equal(berth_elf_symbol(&elf, "cuMemCreate", "GLIBC_2.34", &address), -ENOENT);
 }
 
+/* Without a version, the one that a program would be linked to. */
+static void test_default_version(void **state)
+{
+	void *handle = open_fake(TWO_VERSIONS);
+	void *address = NULL;
+	struct berth_elf elf;
+
+	(void)state;
+	assert_int_equal(berth_elf_find_address(dlsym(handle, "versioned"), &elf), 0);
+	assert_int_equal(berth_elf_symbol(&elf, "versioned", NULL, &address), 0);
+	assert_ptr_equal(address, dlvsym(handle, "versioned", "NEW_2.0"));
+	assert_int_equal(berth_elf_symbol(&elf, "versioned", "NEW_2.0", &address), 0);
+	assert_ptr_equal(address, dlvsym(handle, "versioned", "NEW_2.0"));
+	assert_int_equal(berth_elf_symbol(&elf, "versioned", "OLD_1.0", &address), 0);
+	assert_ptr_equal(address, dlvsym(handle, "versioned", "OLD_1.0"));
+}
+
 static int here(void)
 {
 	return 1;
@@ -167,10 +184,11 @@ static void test_real_functions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_libc_names), cmocka_unit_test(test_absent_names),
-		cmocka_unit_test(test_gnu_hash),   cmocka_unit_test(test_sysv_hash),
-		cmocka_unit_test(test_versions),   cmocka_unit_test(test_objects),
-		cmocka_unit_test(test_path),       cmocka_unit_test(test_real_functions),
+		cmocka_unit_test(test_libc_names),     cmocka_unit_test(test_absent_names),
+		cmocka_unit_test(test_gnu_hash),       cmocka_unit_test(test_sysv_hash),
+		cmocka_unit_test(test_versions),       cmocka_unit_test(test_default_version),
+		cmocka_unit_test(test_objects),        cmocka_unit_test(test_path),
+		cmocka_unit_test(test_real_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,6 +110,15 @@ static int search_default_local(void)
 	return tell(dlsym(RTLD_DEFAULT, HOOKED));
 }
 
+/* Another library of that name is loaded before the driver, both out of a search's sight. */
+static int search_default_local_shim(void)
+{
+	open_in_fake_dir("libshim.so", RTLD_NOW | RTLD_LOCAL);
+	printf("%s ", owner_of(dlsym(RTLD_DEFAULT, HOOKED)));
+	printf("%s\n", dlerror() == NULL ? "no error" : "error");
+	return 0;
+}
+
 static int search_next(void)
 {
 	open_or_die("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
@@ -212,6 +221,19 @@ static int tells_errors(void)
 	return 0;
 }
 
+static bool driver_is_mapped(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	bool found = false;
+	char line[4096];
+
+	while (maps != NULL && fgets(line, sizeof(line), maps) != NULL)
+		found = found || strstr(line, "libcuda.so") != NULL;
+	if (maps != NULL)
+		fclose(maps);
+	return found;
+}
+
 static int reload(void)
 {
 	void *first = NULL;
@@ -227,20 +249,8 @@ static int reload(void)
 			return 1;
 		dlclose(handle);
 	}
+	printf("%s ", driver_is_mapped() ? "loaded" : "not loaded");
 	return tell(dlsym(open_or_die("libcuda.so.1", RTLD_NOW), HOOKED));
-}
-
-static bool driver_is_mapped(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	bool found = false;
-	char line[4096];
-
-	while (maps != NULL && fgets(line, sizeof(line), maps) != NULL)
-		found = found || strstr(line, "libcuda.so") != NULL;
-	if (maps != NULL)
-		fclose(maps);
-	return found;
 }
 
 /* Names that merely look like the driver's, short ones, none at all. */
@@ -365,6 +375,7 @@ static const struct route {
 	{ "default", search_default },
 	{ "default-unloaded", search_default_unloaded },
 	{ "default-local", search_default_local },
+	{ "default-behind-local-shim", search_default_local_shim },
 	{ "next", search_next },
 	{ "next-unloaded", search_next_unloaded },
 	{ "versioned", versioned },

@@ -26,10 +26,13 @@ static struct {
 	resolver5 *resolve5;
 	bare_resolver *bare;
 	symbol_of *symbol_of;
+	bool lenient; /* the driver's own pointer will do; a neighbour's never does */
 } client;
 
 static void open_client(void)
 {
+	client.lenient =
+		getenv("FAKE_LATER_FORMS") != NULL && getenv("FAKE_PRIVATE_POINTERS") != NULL;
 	client.driver = open_or_die("libcuda.so.1", RTLD_NOW);
 	client.ours = dlopen("libberth-cuda.so", RTLD_NOW | RTLD_NOLOAD);
 	*(void **)&client.bare = dlsym(client.driver, "fake_resolve");
@@ -61,7 +64,8 @@ static int compare(const char *base, int version, uint64_t flags)
 	void *right = bare_result == 0 ? expected(drivers) : drivers;
 
 	if (result4 == bare_result && result5 == bare_result && status == bare_status &&
-	    four == right && five == right)
+	    (four == right || (client.lenient && four == drivers)) &&
+	    (five == right || (client.lenient && five == drivers)))
 		return 0;
 	printf("%s at %d, flags %u: driver %d %d %s, 4 arguments %d %s, 5 arguments %d %d %s\n",
 	       base, version, (unsigned int)flags, bare_result, bare_status,

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Somebody else's library between a program and the driver: linked to the driver, exports one of its
- * names, looks for the next one, and wraps a cu* name that no driver has.
+ * names and one of libc's, looks for the next one, and wraps a cu* name that no driver has.
  */
 #include <dlfcn.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT void *shim_next(const char *name);
 EXPORT void *shim_linked(void);
 EXPORT int cudnnCreate(void);
+EXPORT pid_t getppid(void);
 EXPORT int shim_cudnn_alias(void) __attribute__((alias("cudnnCreate")));
 EXPORT int cuGetProcAddress_v2(const char *base, void **function, int version, uint64_t flags,
 			       int *status);
@@ -28,6 +30,11 @@ void *shim_next(const char *name)
 void *shim_linked(void)
 {
 	return (void *)cuGetProcAddress;
+}
+
+pid_t getppid(void)
+{
+	return -1;
 }
 
 int cudnnCreate(void)

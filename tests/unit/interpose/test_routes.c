@@ -25,7 +25,7 @@ struct route {
 	const char *name;
 	const char *bare;
 	const char *preloaded;
-	const char *environment; /* one more variable, or NULL */
+	const char *environment; /* more variables, or NULL */
 };
 
 static const char forms_right[] = "0 wrong, enough";
@@ -45,6 +45,7 @@ static const struct route routes[] = {
 	{ "default-unloaded", "null", SAME, NULL },
 	/* The one difference that is kept on purpose: see lookup.c. */
 	{ "default-local", "null", "ours", NULL },
+	{ "default-behind-local-shim", "null error", "ours no error", NULL },
 	{ "next", "driver", "ours", NULL },
 	{ "next-unloaded", "null", SAME, NULL },
 	{ "versioned", "null driver driver", "null ours ours", NULL },
@@ -56,7 +57,7 @@ static const struct route routes[] = {
 	{ "wrapper-library", "libshim.so 1", SAME, NULL },
 	{ "shim-before-driver", "libshim.so", SAME, NULL },
 	{ "errno", "77", SAME, NULL },
-	{ "reload", "driver", "ours", NULL },
+	{ "reload", "not loaded driver", "loaded ours", NULL },
 	/* cuserid is one of libc: found by each of the three searches, and by handle. */
 	{ "foreign", "3 1 not loaded", SAME, NULL },
 	{ "init-from-threads", "0 failed, 1 bodies, lost itself 0 times", SAME, NULL },
@@ -66,6 +67,8 @@ static const struct route routes[] = {
 	{ "resolver-first", "driver driver driver", "ours ours driver", "FAKE_PRIVATE_POINTERS=1" },
 	{ "resolver-forms", forms_right, SAME, NULL },
 	{ "resolver-forms", forms_right, SAME, "FAKE_PRIVATE_POINTERS=1" },
+	{ "resolver-forms", forms_right, SAME, "FAKE_LATER_FORMS=1" },
+	{ "resolver-forms", forms_right, SAME, "FAKE_LATER_FORMS=1 FAKE_PRIVATE_POINTERS=1" },
 	{ "resolver-errors", resolver_codes, SAME, NULL },
 };
 
@@ -83,8 +86,12 @@ static void set_environment(const char *extra, const char *preload)
 	setenv("LD_LIBRARY_PATH", FAKE_DIR, 1);
 	setenv("LC_ALL", "C", 1);
 	unsetenv("LD_PRELOAD");
-	if (extra != NULL)
-		putenv((char *)extra);
+	if (strstr(extra, "FAKE_IS_GLOBAL=1") != NULL)
+		setenv("FAKE_IS_GLOBAL", "1", 1);
+	if (strstr(extra, "FAKE_LATER_FORMS=1") != NULL)
+		setenv("FAKE_LATER_FORMS", "1", 1);
+	if (strstr(extra, "FAKE_PRIVATE_POINTERS=1") != NULL)
+		setenv("FAKE_PRIVATE_POINTERS", "1", 1);
 	if (preload != NULL)
 		setenv("LD_PRELOAD", preload, 1);
 }
@@ -103,7 +110,7 @@ static void run(char *const *argv, const char *extra, const char *preload, char 
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		set_environment(extra, preload);
+		set_environment(extra != NULL ? extra : "", preload);
 		dup2(pipes[1], STDOUT_FILENO);
 		dup2(pipes[1], STDERR_FILENO);
 		execvp(argv[0], argv);
@@ -179,14 +186,14 @@ static void test_linked(void **state)
 
 	(void)state;
 	run(alone, NULL, NULL, output, sizeof(output));
-	assert_string_equal(output, "0 0 driver driver driver driver -");
+	assert_string_equal(output, "0 0 driver driver driver driver - -");
 	run(alone, NULL, INTERPOSER, output, sizeof(output));
-	assert_string_equal(output, "0 0 ours ours ours ours -");
+	assert_string_equal(output, "0 0 ours ours ours ours - -");
 	run(behind_shim, NULL, NULL, output, sizeof(output));
-	assert_string_equal(output, "0 0 driver libshim.so libshim.so libshim.so driver");
+	assert_string_equal(output, "0 0 driver libshim.so libshim.so libshim.so driver libc.so.6");
 	/* Searches end where they would; direct calls meet the preloaded library first. */
 	run(behind_shim, NULL, INTERPOSER, output, sizeof(output));
-	assert_string_equal(output, "0 0 ours ours libshim.so libshim.so ours");
+	assert_string_equal(output, "0 0 ours ours libshim.so libshim.so ours libc.so.6");
 }
 
 static void test_python_ctypes(void **state)
