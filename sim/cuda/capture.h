@@ -10,8 +10,30 @@
 #include "sim/cuda/stream_state.h"
 
 struct sim_event;
-struct sim_function;
+struct sim_graph;
 struct sim_launch;
+
+struct sim_capture_info {
+	CUstreamCaptureStatus status;
+	uint64_t id;
+	struct sim_graph *graph;
+	const CUgraphNode *nodes; /* good until the next call on the stream */
+	size_t nodes_count;
+};
+
+/* A graph of its own, or one of the program's with nodes to begin after. */
+CUresult sim_capture_begin(struct sim_stream *stream, CUstreamCaptureMode mode,
+			   struct sim_graph *graph, const CUgraphNode *nodes, size_t count);
+CUresult sim_capture_end(struct sim_stream *stream, CUgraph *ret_graph);
+void sim_capture_look(struct sim_stream *stream, struct sim_capture_info *ret_info);
+CUresult sim_capture_set_nodes(struct sim_stream *stream, const CUgraphNode *nodes, size_t count,
+			       bool add);
+/* The stream ends: it leaves its capture, which ends without a graph if it began there. */
+void sim_capture_abandon(struct sim_stream *stream);
+/* What this thread's calls may do to captures; returns what it was. */
+CUstreamCaptureMode sim_capture_exchange_mode(CUstreamCaptureMode mode);
+/* Would work on the context's legacy stream wait for a capturing one? STREAM_CAPTURE_IMPLICIT. */
+CUresult sim_capture_check_legacy(const struct sim_context *context);
 
 /* The event becomes a place in the capture that other streams can join at. */
 CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Finds the code in a fat binary: a header, then entries that hold PTX or a cubin each, some of them
- * compressed (blocks in LZ4's format). PTX is preferred, since it tells more; of several the one
- * for the greatest architecture. Entries in a compression that isn't known are passed over.
+ * compressed: blocks in LZ4's format, or since CUDA 12.8 zstd frames, for which libzstd is opened if
+ * the machine has one. PTX is preferred, since it tells more; of several the one for the greatest
+ * architecture. Entries that can't be unpacked are passed over.
  */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +13,8 @@
 
 #define ENTRY_PTX        1U
 #define ENTRY_CUBIN      2U
-#define FLAG_COMPRESSED  0x2000ULL
+#define FLAG_LZ4         0x2000ULL
+#define FLAG_ZSTD        0x8000ULL
 #define DECOMPRESSED_MAX (256UL << 20)
 
 struct fatbin_header {
@@ -92,21 +95,33 @@ static bool lz4_decompress(const unsigned char *at, size_t bytes, unsigned char 
 	return made == room;
 }
 
-static bool is_better(const struct fatbin_entry *a, const struct fatbin_entry *b)
+/* libzstd's simplest call; NULL where there is none. */
+typedef size_t (*zstd_decompress)(void *to, size_t room, const void *from, size_t bytes);
+
+static zstd_decompress find_zstd(void)
 {
-	if (!b)
-		return true;
-	if (a->kind != b->kind)
-		return a->kind == ENTRY_PTX;
-	return a->architecture > b->architecture;
+	void *library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	return library ? (zstd_decompress)dlsym(library, "ZSTD_decompress") : NULL;
 }
 
-static CUresult unpack(const struct fatbin_entry *entry, const unsigned char *payload,
-		       const void **ret_data, size_t *ret_length, void **ret_owned)
+static bool zstd_unpack(const unsigned char *at, size_t bytes, unsigned char *out, size_t room)
 {
-	unsigned char *out;
+	static zstd_decompress decompress;
 
-	if (!(entry->flags & FLAG_COMPRESSED)) {
+	if (!decompress)
+		decompress = find_zstd();
+	return decompress && decompress(out, room, at, bytes) == room;
+}
+
+static CUresult unpack(const struct fatbin_entry *entry, const void **ret_data, size_t *ret_length,
+		       void **ret_owned)
+{
+	const unsigned char *payload = (const unsigned char *)entry + entry->header_bytes;
+	unsigned char *out;
+	bool good;
+
+	if (!(entry->flags & (FLAG_LZ4 | FLAG_ZSTD))) {
 		*ret_data = payload;
 		*ret_length = entry->payload_bytes;
 		return CUDA_SUCCESS;
@@ -117,9 +132,15 @@ static CUresult unpack(const struct fatbin_entry *entry, const unsigned char *pa
 	out = malloc(entry->decompressed_bytes);
 	if (!out)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (!lz4_decompress(payload, entry->compressed_bytes, out, entry->decompressed_bytes)) {
+	if (entry->flags & FLAG_ZSTD)
+		good = zstd_unpack(payload, entry->compressed_bytes, out,
+				   entry->decompressed_bytes);
+	else
+		good = lz4_decompress(payload, entry->compressed_bytes, out,
+				      entry->decompressed_bytes);
+	if (!good) {
 		free(out);
-		return CUDA_ERROR_INVALID_IMAGE;
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
 	*ret_owned = out;
 	*ret_data = out;
@@ -127,12 +148,53 @@ static CUresult unpack(const struct fatbin_entry *entry, const unsigned char *pa
 	return CUDA_SUCCESS;
 }
 
+/* PTX before cubins, then the greater architecture. */
+static uint64_t rank(const struct fatbin_entry *entry)
+{
+	return (entry->kind == ENTRY_PTX ? 1ULL << 32 : 0) | entry->architecture;
+}
+
+/* The best entry that ranks below `below`. */
+static const struct fatbin_entry *next_best(const unsigned char *at, const unsigned char *end,
+					    uint64_t below)
+{
+	const struct fatbin_entry *best = NULL;
+
+	while (at < end) {
+		const struct fatbin_entry *entry = (const struct fatbin_entry *)(const void *)at;
+
+		if ((entry->kind == ENTRY_PTX || entry->kind == ENTRY_CUBIN) &&
+		    rank(entry) < below && (!best || rank(entry) > rank(best)))
+			best = entry;
+		at += entry->header_bytes + entry->payload_bytes;
+	}
+	return best;
+}
+
+/* Does each entry lie within, and the last one end at the end? */
+static bool are_entries_good(const unsigned char *at, const unsigned char *end)
+{
+	while (at < end) {
+		const struct fatbin_entry *entry = (const struct fatbin_entry *)(const void *)at;
+		size_t left = (size_t)(end - at);
+
+		if (left < sizeof(*entry) || entry->header_bytes < sizeof(*entry) ||
+		    entry->payload_bytes > left ||
+		    entry->header_bytes > left - entry->payload_bytes)
+			return false;
+		at += entry->header_bytes + entry->payload_bytes;
+	}
+	return true;
+}
+
 CUresult sim_fatbin_find(const unsigned char *fatbin, size_t length, const void **ret_data,
 			 size_t *ret_length, void **ret_owned)
 {
 	struct fatbin_header header;
-	const struct fatbin_entry *best = NULL;
+	const struct fatbin_entry *entry;
 	const unsigned char *at, *end;
+	CUresult err = CUDA_ERROR_NO_BINARY_FOR_GPU;
+	uint64_t below = UINT64_MAX;
 
 	memcpy(&header, fatbin, sizeof(header));
 	if (header.header_bytes < sizeof(header) || header.body_bytes > DECOMPRESSED_MAX ||
@@ -140,20 +202,11 @@ CUresult sim_fatbin_find(const unsigned char *fatbin, size_t length, const void 
 		return CUDA_ERROR_INVALID_IMAGE;
 	at = fatbin + header.header_bytes;
 	end = at + header.body_bytes;
-	while ((size_t)(end - at) >= sizeof(struct fatbin_entry)) {
-		const struct fatbin_entry *entry = (const struct fatbin_entry *)(const void *)at;
-
-		if (entry->header_bytes < sizeof(*entry) ||
-		    entry->payload_bytes > (size_t)(end - at) ||
-		    entry->header_bytes > (size_t)(end - at) - entry->payload_bytes)
-			return CUDA_ERROR_INVALID_IMAGE;
-		if ((entry->kind == ENTRY_PTX || entry->kind == ENTRY_CUBIN) &&
-		    is_better(entry, best))
-			best = entry;
-		at += entry->header_bytes + entry->payload_bytes;
+	if (!are_entries_good(at, end))
+		return CUDA_ERROR_INVALID_IMAGE;
+	while (err == CUDA_ERROR_NO_BINARY_FOR_GPU && (entry = next_best(at, end, below))) {
+		err = unpack(entry, ret_data, ret_length, ret_owned);
+		below = rank(entry);
 	}
-	if (!best)
-		return CUDA_ERROR_NO_BINARY_FOR_GPU;
-	return unpack(best, (const unsigned char *)best + best->header_bytes, ret_data, ret_length,
-		      ret_owned);
+	return err;
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "sim/cuda/capture.h"
 #include "sim/cuda/event.h"
 #include "sim/cuda/host_work.h"
 #include "sim/cuda/stream_state.h"
@@ -120,13 +121,16 @@ void sim_stream_end_life(struct sim_stream *stream)
 	struct sim_streams *streams = streams_of(stream);
 	struct sim_stream **link;
 
+	sim_capture_abandon(stream);
 	pthread_mutex_lock(&streams->lock);
 	for (link = &streams->all; *link && *link != stream; link = &(*link)->next)
 		continue;
 	if (*link)
 		*link = stream->next;
 	free(stream->depth);
+	free(stream->capture_nodes);
 	stream->depth = NULL;
+	stream->capture_nodes = NULL;
 	pthread_mutex_unlock(&streams->lock);
 	sim_handle_free(stream);
 }
@@ -255,9 +259,15 @@ bool sim_position_reached(unsigned gpu, struct sim_position position)
 
 CUresult sim_stream_begin(struct sim_stream *stream)
 {
+	CUresult err = CUDA_SUCCESS;
+
 	if (sim_host_work_is_here())
 		return CUDA_ERROR_NOT_PERMITTED;
-	return sim_host_work_wait(sim_stream_position(stream).gate);
+	if (stream->is_legacy)
+		err = sim_capture_check_legacy(stream->context);
+	if (err == CUDA_SUCCESS)
+		err = sim_host_work_wait(sim_stream_position(stream).gate);
+	return err;
 }
 
 /* Remember the mark; the one that was added SIM_STREAM_DEPTH works ago, or 0. */

@@ -41,8 +41,6 @@ static CUresult stream_destroy(CUstream handle)
 	err = sim_stream_get(handle, SIM_FORM_plain, &stream);
 	if (err != CUDA_SUCCESS)
 		return err;
-	if (sim_stream_is_capturing(stream))
-		(void)sim_capture_refuse(stream); /* its capture is over; the stream goes anyway */
 	sim_stream_end_life(stream);
 	return CUDA_SUCCESS;
 }

@@ -47,6 +47,9 @@ struct sim_stream {
 	struct sim_stream *next; /* in its context's list */
 	CUstreamAttrValue attributes[16];
 	_Atomic(struct sim_capture *) capture;
+	/* where the stream stands in its capture; guarded by the captures' lock */
+	CUgraphNode *capture_nodes;
+	size_t capture_nodes_count;
 	/* guarded by the context's streams' lock */
 	struct sim_position at;
 	uint64_t depth_count;
