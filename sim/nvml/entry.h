@@ -53,7 +53,7 @@ struct sim_nvml_call {
 	nvmlReturn_t result;
 	bool result_known;
 	void *record;
-	const void *plans[2];
+	void *plans[2];
 	uint64_t after[2];
 };
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/nvml/quirk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/config.h"
+
+static const struct {
+	const char *word;
+	enum sim_nvml_quirk quirk;
+} words_[] = {
+	{ "no-memory", SIM_QUIRK_NO_MEMORY },
+	{ "no-utilization", SIM_QUIRK_NO_UTILIZATION },
+	{ "over-100", SIM_QUIRK_OVER_100 },
+	{ "no-processes", SIM_QUIRK_NO_PROCESSES },
+	{ "empty-processes", SIM_QUIRK_EMPTY_PROCESSES },
+	{ "own-pid", SIM_QUIRK_OWN_PID },
+};
+
+static unsigned int quirks_;
+
+static unsigned int quirk_of(const char *word, size_t length)
+{
+	for (size_t i = 0; i < sizeof(words_) / sizeof(words_[0]); i++) {
+		if (strlen(words_[i].word) == length && strncmp(words_[i].word, word, length) == 0)
+			return words_[i].quirk;
+	}
+	return 0;
+}
+
+bool sim_nvml_quirks_read(void)
+{
+	const char *word = getenv("BERTH_SIM_NVML_QUIRKS");
+	unsigned int quirks = 0;
+
+	while (word && *word) {
+		size_t length = strcspn(word, ",");
+		unsigned int quirk = quirk_of(word, length);
+
+		if (!quirk) {
+			sim_complain("BERTH_SIM_NVML_QUIRKS: unknown: %.*s", (int)length, word);
+			return false;
+		}
+		quirks |= quirk;
+		word += length;
+		word += *word == ',';
+	}
+	quirks_ = quirks;
+	return true;
+}
+
+bool sim_nvml_has_quirk(enum sim_nvml_quirk quirk)
+{
+	return quirks_ & quirk;
+}
