@@ -33,8 +33,10 @@ const struct berth_driver *berth_driver_loaded(void)
 const struct berth_driver *berth_driver(void)
 {
 	static const struct berth_driver none;
-	const struct berth_driver *driver = berth_library_get(&library);
+	const struct berth_driver *driver = berth_library_published(&library);
 
+	if (driver == NULL)
+		driver = berth_library_get(&library);
 	return driver != NULL ? driver : &none;
 }
 

@@ -86,7 +86,7 @@ static const void *publish(struct berth_library *library, const struct berth_elf
 	memcpy(block + library->object_offset, elf, sizeof(*elf));
 	(void)mprotect(block, library->size, PROT_READ); /* hardening only */
 
-	/* Release: pairs with the acquire in published(). */
+	/* Release: pairs with the acquire in berth_library_published. */
 	if (atomic_compare_exchange_strong_explicit(&library->published, &expected, block,
 						    memory_order_acq_rel, memory_order_acquire))
 		return block;
@@ -94,14 +94,9 @@ static const void *publish(struct berth_library *library, const struct berth_elf
 	return expected;
 }
 
-static const void *published(struct berth_library *library)
-{
-	return atomic_load_explicit(&library->published, memory_order_acquire);
-}
-
 const void *berth_library_loaded(struct berth_library *library)
 {
-	const void *block = published(library);
+	const void *block = berth_library_published(library);
 	char path[BERTH_ELF_PATH_MAX];
 	struct berth_elf elf;
 	int saved_errno = errno;
@@ -164,7 +159,7 @@ int berth_library_open(struct berth_library *library, const char *path, struct b
 
 bool berth_library_contains(struct berth_library *library, const void *address)
 {
-	const char *block = published(library);
+	const char *block = berth_library_published(library);
 	struct berth_elf elf;
 
 	if (block != NULL)

@@ -38,6 +38,12 @@ struct berth_library {
 	_Atomic(void *) published;
 };
 
+/* Acquire: pairs with the release that published it. Inline, for each hooked call begins here. */
+static inline const void *berth_library_published(struct berth_library *library)
+{
+	return atomic_load_explicit(&library->published, memory_order_acquire);
+}
+
 /* The block, or NULL if the program has not loaded the library (or it can't be pinned). */
 const void *berth_library_loaded(struct berth_library *library);
 /* The block; loads the library by its soname if need be. NULL if that can't be done. */

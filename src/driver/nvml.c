@@ -33,8 +33,10 @@ const struct berth_nvml *berth_nvml_loaded(void)
 const struct berth_nvml *berth_nvml(void)
 {
 	static const struct berth_nvml none;
-	const struct berth_nvml *nvml = berth_library_get(&library);
+	const struct berth_nvml *nvml = berth_library_published(&library);
 
+	if (nvml == NULL)
+		nvml = berth_library_get(&library);
 	return nvml != NULL ? nvml : &none;
 }
 
