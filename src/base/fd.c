@@ -125,7 +125,7 @@ int berth_fd_write_all(int fd, const void *buf, size_t size)
 static int dir_mode_set(int dir, mode_t mode)
 {
 	char path[64];
-	struct stat st;
+	struct stat st = { 0 };
 	int err = berth_fd_stat(dir, &st);
 
 	if (err < 0)

@@ -193,7 +193,7 @@ const char *berth_size_format(uint64_t bytes, char *buf)
 	int decimals = 0;
 	unsigned scaled;
 	unsigned fraction;
-	char text[64];
+	char text[64] = "";
 
 	/* Up to the unit in which three figures suffice: 999 MiB, but 0.98 GiB for 1000 MiB. */
 	while (unit + 1 < BERTH_ARRAY_LEN(units) && bytes + one / 2 >= 1000 * one) {
@@ -216,7 +216,7 @@ const char *berth_size_format(uint64_t bytes, char *buf)
 			       fraction, units[unit]);
 	else
 		(void)snprintf(text, sizeof(text), "%u %s", scaled / (unsigned)scale, units[unit]);
-	/* At most "0.977 KiB". */
-	text[BERTH_SIZE_TEXT_MAX - 1] = '\0';
-	return strcpy(buf, text);
+	/* At most "0.98 KiB": it fits. */
+	memcpy(buf, text, BERTH_SIZE_TEXT_MAX);
+	return buf;
 }
