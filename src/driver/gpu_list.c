@@ -107,6 +107,18 @@ int berth_gpu_list_nvml(struct berth_gpu *gpus, uint32_t max, uint32_t *ret_coun
 	return err;
 }
 
+/* The driver writes the PCI domain with four digits, NVML with eight: one way here. */
+static void driver_pci(const struct berth_driver *driver, CUdevice device,
+		       char ret_pci[BERTH_GPU_PCI_SIZE])
+{
+	char pci[BERTH_GPU_PCI_SIZE - 4];
+
+	if (driver->cuDeviceGetPCIBusId == NULL ||
+	    driver->cuDeviceGetPCIBusId(pci, sizeof(pci), device) != CUDA_SUCCESS)
+		return;
+	snprintf(ret_pci, BERTH_GPU_PCI_SIZE, "%s%s", strcspn(pci, ":") == 4 ? "0000" : "", pci);
+}
+
 static bool driver_gpu(const struct berth_driver *driver, uint32_t index, struct berth_gpu *gpu)
 {
 	CUdevice device;
@@ -122,10 +134,7 @@ static bool driver_gpu(const struct berth_driver *driver, uint32_t index, struct
 	if (driver->cuDeviceGetName == NULL ||
 	    driver->cuDeviceGetName(gpu->name, sizeof(gpu->name), device) != CUDA_SUCCESS)
 		gpu->name[0] = '\0';
-	if (driver->cuDeviceGetPCIBusId == NULL ||
-	    driver->cuDeviceGetPCIBusId(gpu->pci_bus_id, sizeof(gpu->pci_bus_id), device) !=
-		    CUDA_SUCCESS)
-		gpu->pci_bus_id[0] = '\0';
+	driver_pci(driver, device, gpu->pci_bus_id);
 	if (driver->cuDeviceTotalMem_v2 != NULL &&
 	    driver->cuDeviceTotalMem_v2(&bytes, device) == CUDA_SUCCESS)
 		gpu->memory_total_bytes = bytes;

@@ -48,6 +48,14 @@ BERTH_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
+BERTH_EXPORT CUresult cuDeviceGetPCIBusId(char *pci_bus_id, int length, CUdevice device)
+{
+	if (device != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	snprintf(pci_bus_id, (size_t)length, "0000:af:00.0");
+	return CUDA_SUCCESS;
+}
+
 BERTH_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
 	*bytes = (size_t)(device + 5) << 30;

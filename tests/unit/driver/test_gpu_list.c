@@ -104,6 +104,7 @@ static void check_cuda_gpus(void)
 	CHECK(strcmp(gpus[0].uuid, "GPU-f0e1d2c3-b4a5-9687-7869-5a4b3c2d1e0f") == 0);
 	CHECK(strcmp(gpus[1].uuid, "GPU-f1e2d3c4-b5a6-9788-796a-5b4c3d2e1f10") == 0);
 	CHECK(strcmp(gpus[1].name, "CUDA card 1") == 0);
+	CHECK(strcmp(gpus[0].pci_bus_id, "00000000:af:00.0") == 0);
 	CHECK(gpus[1].pci_bus_id[0] == '\0'); /* this driver can't tell */
 	CHECK(gpus[1].memory_total_bytes == 6ULL << 30);
 }
