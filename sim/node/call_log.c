@@ -3,7 +3,7 @@
  * See call_log.h. The mapping is shared and is kept for the life of the process: a record stays
  * valid for a call that is under way while another thread exits.
  */
-#include "call_log.h"
+#include "sim/node/call_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,9 +4,9 @@
  * that was replaced is never freed: a call that blocks or sleeps in it still points there, and a
  * test changes its file a few times at most.
  */
-#include "fault.h"
+#include "sim/node/fault.h"
 
-#include "fault_plan.h"
+#include "sim/node/fault_plan.h"
 
 #include <errno.h>
 #include <fnmatch.h>

@@ -3,8 +3,8 @@
  * The parser of fault plans; fault.h has the grammar. It takes nothing on trust: a number with
  * anything behind it, a second value for one option, a rule without an effect are all refused.
  */
-#include "fault_plan.h"
-#include "fault.h"
+#include "sim/node/fault_plan.h"
+#include "sim/node/fault.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * See timeline.h. Invariants between calls: served_ns <= submitted_ns; a seat is in active[]
  * exactly once if it has something pending, else not; kinks rise in both coordinates.
  */
-#include "timeline.h"
+#include "sim/node/timeline.h"
 
 #include <string.h>
 

@@ -252,7 +252,7 @@ static void print_all(const struct ps *ps)
 		return;
 	}
 	berth_table_print(ps->shares, stdout, terminal);
-	if (!ps->shares_only) {
+	if (!ps->shares_only && berth_table_row_count(ps->seats) > 0) {
 		putchar('\n');
 		berth_table_print(ps->seats, stdout, terminal);
 	}

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/size.h"
+#include "base/state_dir.h"
 #include "cli/command.h"
 #include "cli/gpus.h"
 #include "cli/install.h"
@@ -305,7 +305,12 @@ static int set_environment(struct run *run)
 
 static int prepare(struct run *run, struct berth_reason *reason)
 {
-	int r = berth_install_find(&run->install, reason);
+	char state[PATH_MAX];
+	int r = berth_state_dir(state, sizeof state,
+				reason); /* before the simulator complains of it */
+
+	if (r == 0)
+		r = berth_install_find(&run->install, reason);
 
 	if (r == 0)
 		r = berth_program_inspect(&run->program, reason);

@@ -84,6 +84,11 @@ static void print_cell(const struct berth_column *column, size_t width, bool las
 	fputs(last ? "\n" : "  ", out);
 }
 
+size_t berth_table_row_count(const struct berth_table *table)
+{
+	return table->cell_count / table->column_count;
+}
+
 void berth_table_print(const struct berth_table *table, FILE *out, bool terminal)
 {
 	size_t widths[BERTH_TABLE_COLUMNS_MAX];

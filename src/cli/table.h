@@ -27,6 +27,7 @@ void berth_table_free(struct berth_table *table);
 /* One cell after the other, row by row. */
 BERTH_MUST_CHECK int berth_table_add(struct berth_table *table, const char *fmt, ...)
 	BERTH_PRINTF(2, 3);
+size_t berth_table_row_count(const struct berth_table *table);
 void berth_table_print(const struct berth_table *table, FILE *out, bool terminal);
 
 #endif

@@ -7,7 +7,7 @@ complete_words() { # WORDS...: what is offered for the last one
 	COMP_WORDS=(berth "$@") COMP_CWORD=$#
 	COMPREPLY=()
 	_berth
-	printf '%s ' ${COMPREPLY[@]+"${COMPREPLY[@]}"}
+	echo "${COMPREPLY[*]-}"
 }
 check "commands" has "$(complete_words r)" "run"
 check "options of a command" has "$(complete_words run --m)" "--memory"
