@@ -97,6 +97,8 @@ int sim_log_open(const char *path)
 	if (fd < 0)
 		return -errno;
 	err = map_log(fd);
+	/* The mapping keeps the open file, and with it a lock that is not given up by name. */
+	(void)flock(fd, LOCK_UN);
 	close(fd);
 	if (!err)
 		pthread_atfork(NULL, NULL, forked);
