@@ -53,7 +53,7 @@ static void answer(void *driver, enum phase phase, const char *symbol)
 {
 	any_function function = (any_function)dlsym(driver, symbol);
 	CUresult result = 0;
-	int ends[2], status;
+	int ends[2], status = 0;
 	pid_t pid;
 
 	if (!function || pipe(ends)) {
