@@ -249,7 +249,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "--worker"))
 		return worker();
 	if (argc == 2 && !strcmp(argv[1], "--quick"))
-		effort = (struct effort){ .rounds = 40, .pairs = 10000 };
+		effort = (struct effort){ .rounds = 200, .pairs = 5000 };
 	else if (argc != 1)
 		return failed("usage", "bench-alloc [--quick]") + 1;
 	strcpy(scratch, "/tmp/berth-bench-XXXXXX");

@@ -234,6 +234,33 @@ static void notice_bare_clone(void)
 		become_child();
 }
 
+/* The GPUs that limits are meant for: of the region if it is there, else of the machine. Asking the
+ * machine is a call of the driver's management library, slow, and not possible in every process (a
+ * fork child of one that used the GPU). Before the guard is taken, even if another thread makes it
+ * needless. */
+static int find_gpus(const struct berth_config *config, berth_account_gpus_fn list,
+		     struct berth_account_gpus *ret_gpus, struct berth_reason *reason)
+{
+	struct berth_region *region = NULL;
+	struct berth_region_gpu gpu;
+	char path[PATH_MAX];
+	int err = berth_settings_region_path(config, false, path, reason);
+
+	if (err)
+		return err;
+	err = berth_region_view(path, &region, NULL);
+	if (err)
+		/* Absent, or bad: then joining says why. */
+		return list(ret_gpus, reason);
+	ret_gpus->count = berth_region_gpu_count(region);
+	for (uint32_t i = 0; i < ret_gpus->count; i++) {
+		berth_region_gpu(region, i, &gpu);
+		memcpy(ret_gpus->uuids[i], gpu.uuid, BERTH_UUID_SIZE);
+	}
+	berth_region_close(region);
+	return 0;
+}
+
 static void attach(berth_account_gpus_fn list)
 {
 	struct berth_account_gpus gpus = { 0 };
@@ -243,9 +270,8 @@ static void attach(berth_account_gpus_fn list)
 
 	notice_bare_clone();
 	err = berth_settings_get(&config, &reason);
-	/* A driver call: before the guard is taken, even if another thread makes it needless. */
 	if (!err && config->active && !config->join_only)
-		err = list(&gpus, &reason);
+		err = find_gpus(config, list, &gpus, &reason);
 
 	pthread_mutex_lock(&account.guard);
 	if (berth_account_state() == BERTH_ACCOUNT_UNDECIDED) {

@@ -37,7 +37,7 @@ typedef int (*berth_account_gpus_fn)(struct berth_account_gpus *ret_gpus,
 enum berth_account_state berth_account_state(void);
 
 /* Decides if undecided: parses the configuration, joins or makes the region, claims a seat. list is
- * called, with no lock held, only if a region may have to be made. A refusal is said once, in one
+ * called, with no lock held, only if a region has to be made. A refusal is said once, in one
  * line. Threads that come at once get the same answer. Keeps errno. */
 enum berth_account_state berth_account_attach(berth_account_gpus_fn list);
 
