@@ -9,13 +9,14 @@
 
 #include <pthread.h>
 
-#include "region/region.h"
+#include "account/account.h"
 
 static struct {
 	pthread_mutex_t mutex;
 	struct primary {
 		uint64_t context;
 		uint64_t retain_count; /* ever */
+		uint64_t charged_bytes;
 		bool charged;
 	} gpus[BERTH_GPU_MAX];
 } primaries = { .mutex = PTHREAD_MUTEX_INITIALIZER };
@@ -37,21 +38,22 @@ bool berth_primary_charged(int gpu)
 	return charged;
 }
 
-bool berth_primary_retained(int gpu, uint64_t context)
+void berth_primary_retained(int gpu, uint64_t context, uint64_t grown_bytes)
 {
 	struct primary *primary;
-	bool first;
 
 	if (!valid(gpu))
-		return false;
+		return;
 	pthread_mutex_lock(&primaries.mutex);
 	primary = &primaries.gpus[gpu];
-	first = !primary->charged;
 	primary->charged = true;
 	primary->context = context;
 	primary->retain_count++;
+	if (grown_bytes && !primary->charged_bytes) {
+		primary->charged_bytes = grown_bytes;
+		berth_account_charge(gpu, BERTH_CHARGE_CONTEXT, grown_bytes);
+	}
 	pthread_mutex_unlock(&primaries.mutex);
-	return first;
 }
 
 uint64_t berth_primary_token(int gpu)
@@ -77,6 +79,9 @@ bool berth_primary_gone(int gpu, uint64_t token, uint64_t *ret_context)
 	primary = &primaries.gpus[gpu];
 	gone = primary->charged && primary->retain_count == token;
 	if (gone) {
+		if (primary->charged_bytes)
+			berth_account_refund(gpu, BERTH_CHARGE_CONTEXT, primary->charged_bytes);
+		primary->charged_bytes = 0;
 		primary->charged = false;
 		*ret_context = primary->context;
 	}

@@ -14,15 +14,16 @@
 /* Is it charged, or being charged by another thread? If so, a retain won't make it grow. */
 bool berth_primary_charged(int gpu);
 
-/* true: this retain made the context, and the caller charges what it grew by with
- * berth_books_enter_context. */
-BERTH_MUST_CHECK bool berth_primary_retained(int gpu, uint64_t context);
+/* A retain went well. grown_bytes: what this one saw its GPU lose, 0 if it didn't look. Of threads that
+ * retain at once, one made the context, and it may not be the first to be booked here: the first
+ * that saw a growth is charged for it, the others are not. */
+void berth_primary_retained(int gpu, uint64_t context, uint64_t grown_bytes);
 
 /* Before a release or reset. */
 uint64_t berth_primary_token(int gpu);
 /* The driver says, after a release or reset, that the context is no longer active. true: it is gone,
- * *ret_context tells which, and the caller gives back what was charged in it. false: a retain came
- * in between. */
+ * its charge is given back, *ret_context tells which it was, for what was allocated in it. false: a
+ * retain came in between. */
 BERTH_MUST_CHECK bool berth_primary_gone(int gpu, uint64_t token, uint64_t *ret_context);
 
 /* In a fork child. */

@@ -157,16 +157,14 @@ BERTH_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 	if (res == CUDA_SUCCESS)
 		res = REAL(cuDevicePrimaryCtxRetain, ctx, device);
 	bytes = berth_growth_end(&making.growth);
-	if (res == CUDA_SUCCESS && ctx && making.gpu >= 0 &&
-	    berth_primary_retained(making.gpu, (uintptr_t)*ctx))
-		berth_books_enter_context((uintptr_t)*ctx, making.gpu, bytes);
+	if (res == CUDA_SUCCESS && ctx && making.gpu >= 0)
+		berth_primary_retained(making.gpu, (uintptr_t)*ctx, bytes);
 	return res;
 }
 
 /* What a release or reset that went well did to the context: the driver knows. */
 static void primary_settle(CUdevice device, int gpu, uint64_t token, bool was_reset)
 {
-	struct berth_block block;
 	unsigned int flags = 0;
 	uint64_t context = 0;
 	int active = 1;
@@ -175,8 +173,6 @@ static void primary_settle(CUdevice device, int gpu, uint64_t token, bool was_re
 	    !berth_primary_gone(gpu, token, &context))
 		return;
 	berth_place_invalidate();
-	if (berth_books_take(BERTH_KEY_CONTEXT, context, &block))
-		berth_books_gone(BERTH_KEY_CONTEXT, &block);
 	berth_books_context_gone(context);
 	if (was_reset)
 		berth_books_context_gone(berth_pool_owner(gpu));

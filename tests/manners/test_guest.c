@@ -197,12 +197,18 @@ static void errno_is_kept_also_through_the_first_cuinit_and_a_refusal(void **sta
 	scene_run(&(struct scene){ .limit = "1G", .body = first_errno_body });
 }
 
-/* Only the interposer's part: the driver's own descriptors are there before. */
+/* Only the interposer's part: the driver's own descriptors are there before, and so is the region, or
+ * the management library would be asked for the GPUs and open its own. */
 static int closed_body(void)
 {
 	struct stat st;
 	int spare = fcntl(2, F_DUPFD_CLOEXEC, 100);
+	int status = 0;
+	pid_t pid = fork();
 
+	if (!pid)
+		_exit(scene_start());
+	CHILD_CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	CHILD_CHECK(!scene_load());
 	CHILD_CHECK(berth_driver()->cuInit(0) == CUDA_SUCCESS);
 	close(0);

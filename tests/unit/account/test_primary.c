@@ -1,99 +1,138 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Primary contexts: made once, gone once, whatever threads do.
+ * Primary contexts: charged once and given back once, whatever threads do.
  */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
 #include "account/primary.h"
+#include "share.h"
 
-static int forget(void **state)
-{
-	(void)state;
-	berth_primary_forget();
-	return 0;
-}
-
-static void only_the_first_retain_makes_it(void **state)
+static int once_body(void)
 {
 	uint64_t context = 0;
 
-	(void)state;
-	assert_false(berth_primary_charged(0));
-	assert_true(berth_primary_retained(0, 7));
-	assert_true(berth_primary_charged(0));
-	assert_false(berth_primary_charged(1));
-	assert_false(berth_primary_retained(0, 7));
-	assert_true(berth_primary_retained(1, 8));
-	assert_true(berth_primary_gone(0, berth_primary_token(0), &context));
-	assert_int_equal(context, 7);
-	assert_false(berth_primary_gone(0, berth_primary_token(0), &context));
-	assert_true(berth_primary_retained(0, 9));
+	CHILD_CHECK(!berth_primary_charged(0));
+	berth_primary_retained(0, 7, 100 * MIB);
+	CHILD_CHECK(berth_primary_charged(0) && !berth_primary_charged(1));
+	berth_primary_retained(0, 7, 0);
+	CHILD_CHECK(share_charged(0) == 100 * MIB);
+	berth_primary_retained(1, 8, 50 * MIB);
+	CHILD_CHECK(share_charged(1) == 50 * MIB);
+	CHILD_CHECK(berth_primary_gone(0, berth_primary_token(0), &context) && context == 7);
+	CHILD_CHECK(share_charged(0) == 0 && share_charged(1) == 50 * MIB);
+	CHILD_CHECK(!berth_primary_gone(0, berth_primary_token(0), &context));
+	berth_primary_retained(0, 9, 120 * MIB);
+	CHILD_CHECK(share_charged(0) == 120 * MIB);
+	return 0;
 }
 
-static void a_retain_booked_meanwhile_keeps_the_charge(void **state)
+static void it_is_charged_while_it_lives_and_once(void **state)
+{
+	(void)state;
+	share_run("1G", once_body);
+}
+
+static int order_body(void)
+{
+	/* The thread that made it is booked after one that found it made, and before one that
+	 * looked at its GPU all the while. */
+	berth_primary_retained(0, 7, 0);
+	berth_primary_retained(0, 7, 100 * MIB);
+	berth_primary_retained(0, 7, 700 * MIB);
+	CHILD_CHECK(share_charged(0) == 100 * MIB);
+	return 0;
+}
+
+static void the_first_growth_seen_is_the_one_that_counts(void **state)
+{
+	(void)state;
+	share_run("1G", order_body);
+}
+
+static int meanwhile_body(void)
 {
 	uint64_t token;
 	uint64_t context = 0;
 
-	(void)state;
-	assert_true(berth_primary_retained(0, 7));
+	berth_primary_retained(0, 7, 100 * MIB);
 	token = berth_primary_token(0);
-	assert_false(berth_primary_retained(0, 7));
-	assert_false(berth_primary_gone(0, token, &context));
-	assert_int_equal(context, 0);
-	assert_true(berth_primary_charged(0));
+	berth_primary_retained(0, 7, 0);
+	CHILD_CHECK(!berth_primary_gone(0, token, &context) && context == 0);
+	CHILD_CHECK(berth_primary_charged(0) && share_charged(0) == 100 * MIB);
+	return 0;
+}
+
+static void a_retain_booked_meanwhile_keeps_the_charge(void **state)
+{
+	(void)state;
+	share_run("1G", meanwhile_body);
+}
+
+static int foreign_body(void)
+{
+	uint64_t context = 0;
+
+	berth_primary_retained(-19, 7, MIB);
+	berth_primary_retained(16, 7, MIB);
+	CHILD_CHECK(!berth_primary_gone(-19, 0, &context));
+	CHILD_CHECK(berth_primary_charged(-19)); /* nothing to measure */
+	CHILD_CHECK(share_charged(0) == 0 && share_charged(1) == 0);
+	return 0;
 }
 
 static void a_gpu_of_no_share_is_nothing_to_charge(void **state)
 {
-	uint64_t context = 0;
-
 	(void)state;
-	assert_false(berth_primary_retained(-19, 7));
-	assert_false(berth_primary_retained(16, 7));
-	assert_false(berth_primary_gone(-19, 0, &context));
+	share_run("1G", foreign_body);
 }
 
 static pthread_barrier_t barrier;
 
 static void *retain(void *arg)
 {
+	(void)arg;
 	pthread_barrier_wait(&barrier);
-	*(int *)arg = berth_primary_retained(3, 7);
+	berth_primary_retained(0, 7, 100 * MIB);
 	return NULL;
 }
 
-/* A19 */
-static void of_64_threads_one_is_the_first(void **state)
+static int threads_body(void)
 {
 	enum { THREADS = 64 };
 	pthread_t threads[THREADS];
-	int first[THREADS];
-	int first_count = 0;
 
-	(void)state;
-	assert_int_equal(pthread_barrier_init(&barrier, NULL, THREADS), 0);
+	CHILD_CHECK(!pthread_barrier_init(&barrier, NULL, THREADS));
 	for (int i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, retain, &first[i]), 0);
-	for (int i = 0; i < THREADS; i++) {
-		assert_int_equal(pthread_join(threads[i], NULL), 0);
-		first_count += first[i];
-	}
-	assert_int_equal(first_count, 1);
+		CHILD_CHECK(!pthread_create(&threads[i], NULL, retain, NULL));
+	for (int i = 0; i < THREADS; i++)
+		CHILD_CHECK(!pthread_join(threads[i], NULL));
+	CHILD_CHECK(share_charged(0) == 100 * MIB);
+	return 0;
 }
+
+/* A19 */
+static void of_64_threads_one_is_charged(void **state)
+{
+	(void)state;
+	share_run("1G", threads_body);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, share_setup, share_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(only_the_first_retain_makes_it, forget),
-		cmocka_unit_test_setup(a_retain_booked_meanwhile_keeps_the_charge, forget),
-		cmocka_unit_test_setup(a_gpu_of_no_share_is_nothing_to_charge, forget),
-		cmocka_unit_test_setup(of_64_threads_one_is_the_first, forget),
+		CASE(it_is_charged_while_it_lives_and_once),
+		CASE(the_first_growth_seen_is_the_one_that_counts),
+		CASE(a_retain_booked_meanwhile_keeps_the_charge),
+		CASE(a_gpu_of_no_share_is_nothing_to_charge),
+		CASE(of_64_threads_one_is_charged),
 	};
 
 	return cmocka_run_group_tests_name("account: primary contexts", tests, NULL, NULL);
