@@ -128,8 +128,6 @@ CUresult sim_event_record(struct sim_event *event, struct sim_stream *stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (sim_stream_is_capturing(stream))
 		return sim_capture_record(stream, event);
-	if (sim_host_work_is_here())
-		return CUDA_ERROR_NOT_PERMITTED;
 	sim_events_settle(stream->gpu);
 	pthread_mutex_lock(&event->lock);
 	event->gpu = stream->gpu;
@@ -161,8 +159,6 @@ CUresult sim_event_follow(struct sim_event *event, struct sim_stream *stream)
 
 	if (event->state == SIM_EVENT_CAPTURED || sim_stream_is_capturing(stream))
 		return sim_capture_follow(stream, event);
-	if (sim_host_work_is_here())
-		return CUDA_ERROR_NOT_PERMITTED;
 	pthread_mutex_lock(&event->lock);
 	err = follow_locked(event, stream);
 	pthread_mutex_unlock(&event->lock);

@@ -18,6 +18,7 @@ struct declaration {
 	size_t lanes; /* of a vector type */
 	size_t type_bytes;
 	bool is_reference; /* texture, surface, sampler */
+	bool is_float;
 	enum sim_variable_space space;
 };
 
@@ -50,6 +51,7 @@ static bool read_declaration(struct ptx *ptx, struct declaration *what)
 			what->lanes = 4;
 		} else if (ptx_type_bytes(&ptx->token)) {
 			what->type_bytes = ptx_type_bytes(&ptx->token);
+			what->is_float = ptx->token.at[1] == 'f';
 			what->is_reference = ptx->token.length > 3 &&
 					     memmem(ptx->token.at, ptx->token.length, "ref", 3);
 			ptx_next(ptx);
@@ -96,9 +98,10 @@ static bool append(struct values *values, const void *bytes, size_t length)
 }
 
 /* One number as the bytes of a type; anything else is zero. */
-static void encode(const struct ptx_token *token, bool is_negative, size_t type_bytes,
+static void encode(const struct ptx_token *token, bool is_negative, const struct declaration *what,
 		   unsigned char *ret_bytes)
 {
+	size_t type_bytes = what->type_bytes;
 	char text[64];
 	uint64_t bits = 0;
 
@@ -107,7 +110,8 @@ static void encode(const struct ptx_token *token, bool is_negative, size_t type_
 		text[token->length] = '\0';
 		if (text[0] == '0' && strchr("fFdD", text[1]) && text[1]) {
 			bits = strtoull(text + 2, NULL, 16);
-		} else if (text[1] != 'x' && text[1] != 'X' && strpbrk(text, ".eE")) {
+		} else if (what->is_float ||
+			   (text[1] != 'x' && text[1] != 'X' && strpbrk(text, ".eE"))) {
 			double wide = is_negative ? -strtod(text, NULL) : strtod(text, NULL);
 			float narrow = (float)wide;
 
@@ -142,7 +146,7 @@ static bool read_element(struct ptx *ptx, const struct declaration *what, struct
 		depth -= ptx_is_char(ptx, ')') && depth ? 1 : 0;
 		ptx_next(ptx);
 	}
-	encode(&number, is_negative, what->type_bytes, bytes);
+	encode(&number, is_negative, what, bytes);
 	return append(values, bytes, what->type_bytes);
 }
 

@@ -167,8 +167,11 @@ CUresult sim_stream_get(CUstream handle, enum sim_form form, struct sim_stream *
 	struct sim_context *context;
 	struct sim_streams *streams;
 	struct sim_stream *stream;
-	CUresult err = sim_context_current(&context);
+	CUresult err;
 
+	if (sim_host_work_is_here())
+		return CUDA_ERROR_NOT_PERMITTED;
+	err = sim_context_current(&context);
 	if (err != CUDA_SUCCESS)
 		return err;
 	if (!handle)
@@ -261,8 +264,6 @@ CUresult sim_stream_begin(struct sim_stream *stream)
 {
 	CUresult err = CUDA_SUCCESS;
 
-	if (sim_host_work_is_here())
-		return CUDA_ERROR_NOT_PERMITTED;
 	if (stream->is_legacy)
 		err = sim_capture_check_legacy(stream->context);
 	if (err == CUDA_SUCCESS)

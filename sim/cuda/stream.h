@@ -35,7 +35,8 @@ struct sim_stream;
 
 /* The stream a handle names in a call of this form. NULL and CU_STREAM_LEGACY, _PER_THREAD belong
  * to the current context; an object to its own. INVALID_CONTEXT, CONTEXT_IS_DESTROYED,
- * INVALID_HANDLE. The pointer is never given back to the allocator. */
+ * INVALID_HANDLE; NOT_PERMITTED in a host function. The pointer is never given back to the
+ * allocator. */
 CUresult sim_stream_get(CUstream handle, enum sim_form form, struct sim_stream **ret_stream);
 struct sim_context *sim_stream_context(const struct sim_stream *stream);
 

@@ -105,8 +105,6 @@ static CUresult host_function(CUstream handle, const struct sim_host_work *work,
 		return err;
 	if (!work->function && !work->callback)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (sim_host_work_is_here())
-		return CUDA_ERROR_NOT_PERMITTED;
 	if (sim_stream_is_capturing(stream)) {
 		CUDA_HOST_NODE_PARAMS host = { work->function, work->data };
 
