@@ -12,9 +12,14 @@
 
 static bool join_path(char *ret_path, const char *dir, const char *name)
 {
-	int n = snprintf(ret_path, PATH_MAX, "%s/%s", dir, name);
+	size_t length = strlen(dir);
 
-	return n > 0 && n < PATH_MAX;
+	if (length + 1 + strlen(name) >= PATH_MAX)
+		return false;
+	memcpy(ret_path, dir, length);
+	ret_path[length] = '/';
+	strcpy(ret_path + length + 1, name);
+	return true;
 }
 
 /* One candidate directory: true if the library is there. */

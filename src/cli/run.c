@@ -273,24 +273,32 @@ static int env_prepend(const char *name, const char *first, const char *second)
 	return r;
 }
 
+/* The limits asked for, by UUID: GPU-…=FIGURE,GPU-…=FIGURE */
+static int env_limits(const struct run *run, const char *name, uint64_t figure)
+{
+	char value[BERTH_GPU_MAX * (BERTH_UUID_SIZE + 24)];
+	size_t n = 0;
+
+	if (figure == 0)
+		return unsetenv(name) == 0 ? 0 : -errno;
+	for (uint32_t i = 0; i < run->gpus.count; i++)
+		n += (size_t)snprintf(value + n, sizeof value - n, "%s%s=%llu", i ? "," : "",
+				      run->gpus.list[i].uuid, (unsigned long long)figure);
+	return env_set(name, value);
+}
+
 static int set_environment(struct run *run)
 {
-	char name[64], value[32];
 	int r = env_set("BERTH_REGION", run->region_path);
 
 	if (r == 0)
 		r = env_set("BERTH_SHARE", run->name);
-	/* The limits asked for travel too: should another `berth run` renew the share before this program
-	 * sits in it, the smaller ones are in force. */
-	for (uint32_t i = 0; i < run->gpus.count && r == 0; i++) {
-		(void)snprintf(name, sizeof name, "CUDA_DEVICE_MEMORY_LIMIT_%u", i);
-		(void)snprintf(value, sizeof value, "%llu", (unsigned long long)run->memory_bytes);
-		r = run->memory_bytes ? env_set(name, value) : 0;
-		(void)snprintf(name, sizeof name, "CUDA_DEVICE_SM_LIMIT_%u", i);
-		(void)snprintf(value, sizeof value, "%u", run->compute_pct);
-		if (r == 0 && run->compute_pct)
-			r = env_set(name, value);
-	}
+	/* Should another `berth run` renew the share before this program sits in it, the smaller limits
+	 * are in force. */
+	if (r == 0)
+		r = env_limits(run, "BERTH_MEMORY_LIMITS", run->memory_bytes);
+	if (r == 0)
+		r = env_limits(run, "BERTH_SM_LIMITS", run->compute_pct);
 	if (r == 0 && run->gpu)
 		r = env_set("CUDA_VISIBLE_DEVICES", run->gpus.list[0].uuid);
 	if (r == 0 && run->simulated)
@@ -321,6 +329,11 @@ static int prepare(struct run *run, struct berth_reason *reason)
 	if (r < 0)
 		return r;
 	warn_above_card(run);
+	const char *outer = getenv("BERTH_SHARE");
+	if (outer && getenv("BERTH_REGION") && strcmp(outer, run->name) != 0)
+		say(run,
+		    "this program leaves share '%s': that one's limits don't hold for it any more",
+		    outer);
 	if (run->compute_pct && run->compute_pct < 100)
 		say(run,
 		    "the compute limit of %u %% is recorded; this version holds memory limits only",

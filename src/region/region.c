@@ -88,6 +88,17 @@ int berth_region_join(const char *path, const struct berth_region_spec *spec, un
 	return 0;
 }
 
+int berth_region_limit(struct berth_region *region, const struct berth_region_spec *spec,
+		       struct berth_region_joined *ret_joined, struct berth_reason *reason)
+{
+	struct berth_region_joined joined = { 0 };
+	int r = berth_map_ours(region) ? limits_join(region, spec, 0, &joined, reason) : -ECHILD;
+
+	if (r == 0 && ret_joined)
+		*ret_joined = joined;
+	return r;
+}
+
 int berth_region_view(const char *path, struct berth_region **ret_region,
 		      struct berth_reason *reason)
 {

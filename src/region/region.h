@@ -60,6 +60,14 @@ BERTH_MUST_CHECK int berth_region_join(const char *path, const struct berth_regi
 				       struct berth_region_joined *ret_joined,
 				       struct berth_reason *reason);
 
+/* A joiner's limits for a region that it joined without a spec: where they are smaller they are in
+ * force from now on. Nothing else of the spec is used. -ENODEV, with the reason, for a GPU that the
+ * region does not have. */
+BERTH_MUST_CHECK int berth_region_limit(struct berth_region *region,
+					const struct berth_region_spec *spec,
+					struct berth_region_joined *ret_joined,
+					struct berth_reason *reason);
+
 /* Maps an existing region read-only, for ps and the like. */
 BERTH_MUST_CHECK int berth_region_view(const char *path, struct berth_region **ret_region,
 				       struct berth_reason *reason);

@@ -59,6 +59,20 @@ check "nobody sits in it: a new limit is taken as it is" is "$status" 0
 run "$berth" ps --all --json
 check "and shown" is "$(printf '%s' "$out" | jq -r '.[] | select(.name == "team") | .gpus[0].memory_limit_bytes')" $((3072 * M))
 
+# A share that is renewed before a program of it comes to its GPU: the smaller limit is in force.
+mkfifo "$work/slow"
+"$berth" run -q --sim --name slow -m 1G -- /bin/sh -c "read _ <'$work/slow'; printf 'info\nquit\n' | '$client'" \
+	>"$work/slow.out" 2>&1 &
+slow=$!
+children+=("$slow")
+for _ in $(seq 100); do [ -e "$BERTH_STATE_DIR/shares/slow/region.cache" ] && break; sleep 0.05; done
+run "$berth" run -q --sim --name slow -m 8G -- /bin/true
+echo go >"$work/slow"
+wait "$slow"
+check "who asked for 1 GiB has 1 GiB" is "$(tail -n 1 "$work/slow.out")" "info $((1024 * M)) $((1024 * M))"
+run env BERTH_SHARE=outer BERTH_REGION=/nowhere "$berth" run --sim --name inner -m 1G -- /bin/true
+check "leaving one share for another is told" has "$err" "leaves share 'outer'"
+
 # Without the environment: whoever joins a share by its region only is limited all the same.
 actor d --name late -m 1G
 region=$BERTH_STATE_DIR/shares/late/region.cache
