@@ -296,20 +296,35 @@ uint64_t sim_time_wait(unsigned gpu, uint64_t mark)
 	return when;
 }
 
+/* A monitor that looks at a GPU nobody used yet must not fix the scale for those who will. */
+static bool is_started(unsigned gpu)
+{
+	return __atomic_load_n(&sim_node_timeline(gpu)->clock.epoch_ns, __ATOMIC_RELAXED) != 0;
+}
+
 uint32_t sim_time_use_pct(unsigned gpu, uint64_t window_ns)
 {
-	struct sim_timeline *line = lock(gpu);
-	uint32_t pct = sim_timeline_use_pct(line, window_ns);
+	struct sim_timeline *line;
+	uint32_t pct;
 
+	if (!is_started(gpu))
+		return 0;
+	sim_node_sweep();
+	line = lock(gpu);
+	pct = sim_timeline_use_pct(line, window_ns);
 	unlock(gpu, line);
 	return pct;
 }
 
 uint32_t sim_time_process_use_pct(unsigned gpu, unsigned row, uint64_t window_ns)
 {
-	struct sim_timeline *line = lock(gpu);
+	struct sim_timeline *line;
 	uint32_t pct = 0;
 
+	if (!is_started(gpu))
+		return 0;
+	sim_node_sweep();
+	line = lock(gpu);
 	if (is_row_alive(row, line->seats[row].generation))
 		pct = sim_timeline_seat_use_pct(line, row, window_ns);
 	unlock(gpu, line);
