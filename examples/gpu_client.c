@@ -127,6 +127,11 @@ static size_t parse_size(const char *text)
 	return (size_t)(value * scale);
 }
 
+static int parse_number(const char *text)
+{
+	return (int)strtol(text, NULL, 10);
+}
+
 static void do_alloc(const char *name, const char *size)
 {
 	struct block *block = find("");
@@ -173,9 +178,10 @@ static void do_block(const char *verb, struct block *block, const char *argument
 			block->name[0] = '\0';
 	} else if (strcmp(verb, "fill") == 0) {
 		answer(block->name,
-		       cuda.memset(block->pointer, (unsigned char)atoi(argument), block->bytes));
+		       cuda.memset(block->pointer, (unsigned char)parse_number(argument),
+				   block->bytes));
 	} else {
-		do_check(block, atoi(argument));
+		do_check(block, parse_number(argument));
 	}
 }
 
@@ -228,7 +234,7 @@ static bool do_line(char *line)
 		must("gpus", cuda.device_count(&count));
 		printf("gpus %d\n", count);
 	} else if (strcmp(verb, "churn") == 0) {
-		do_churn((unsigned)atoi(name), parse_size(argument));
+		do_churn((unsigned)parse_number(name), parse_size(argument));
 	} else if (strcmp(verb, "alloc") == 0) {
 		do_alloc(name, argument);
 	} else if (!*name || !find(name)) {
@@ -247,7 +253,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	load_driver();
 	must("cuInit", cuda.init(0));
-	must("context", cuda.retain(&context, argc > 1 ? atoi(argv[1]) : 0));
+	must("context", cuda.retain(&context, argc > 1 ? parse_number(argv[1]) : 0));
 	must("context", cuda.set_current(context));
 	printf("ready %d\n", (int)getpid());
 	while (fgets(line, sizeof line, stdin) && do_line(line))

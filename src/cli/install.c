@@ -12,13 +12,13 @@
 
 static bool join_path(char *ret_path, const char *dir, const char *name)
 {
-	size_t length = strlen(dir);
+	size_t dir_length = strlen(dir), name_size = strlen(name) + 1;
 
-	if (length + 1 + strlen(name) >= PATH_MAX)
+	if (dir_length + 1 + name_size > PATH_MAX)
 		return false;
-	memcpy(ret_path, dir, length);
-	ret_path[length] = '/';
-	strcpy(ret_path + length + 1, name);
+	memcpy(ret_path, dir, dir_length + 1);
+	ret_path[dir_length] = '/';
+	memcpy(ret_path + dir_length + 1, name, name_size);
 	return true;
 }
 

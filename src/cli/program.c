@@ -247,11 +247,11 @@ static int script_interpreter(const struct image *image, char *path, size_t size
 	return n ? 0 : -ENOEXEC;
 }
 
-static int inspect_file(const char *path, int depth, struct berth_program *program,
+/* One file: 0 = judged, 1 = a script whose interpreter (in program->interpreter) is to be judged. */
+static int inspect_file(const char *path, struct berth_program *program,
 			struct berth_reason *reason)
 {
 	BERTH_CLEANUP(image_done) struct image image = { 0 };
-	char next[PATH_MAX];
 	struct stat st;
 	int r = image_open(path, &image, &st);
 
@@ -261,11 +261,9 @@ static int inspect_file(const char *path, int depth, struct berth_program *progr
 		return berth_reason_set(reason, r, "%s: %s", path, strerror(-r));
 	if (memcmp(image.bytes, "#!", 2) == 0) {
 		/* The kernel ignores set-user-ID on scripts. */
-		if (depth >= MAX_SCRIPT_DEPTH || script_interpreter(&image, next, sizeof next) < 0)
-			return berth_reason_set(reason, -ENOEXEC, "%s: no interpreter behind #!",
-						path);
-		(void)snprintf(program->interpreter, sizeof program->interpreter, "%s", next);
-		return inspect_file(next, depth + 1, program, reason);
+		r = script_interpreter(&image, program->interpreter, sizeof program->interpreter);
+		return r < 0 ? berth_reason_set(reason, r, "%s: no interpreter behind #!", path)
+			     : 1;
 	}
 	if (gains_rights(path, &st))
 		return berth_reason_set(
@@ -275,11 +273,23 @@ static int inspect_file(const char *path, int depth, struct berth_program *progr
 			"preloaded libraries, so it can't be limited",
 			path);
 	if (memcmp(image.bytes, ELFMAG, SELFMAG) != 0)
-		return 0; /* binfmt_misc or a script without #!: the shell runs it, and it is dynamic */
+		return 0; /* binfmt_misc or a script without #!: the shell runs it, and it is
+			     dynamic */
 	return inspect_elf(&image, path, program, reason);
 }
 
 int berth_program_inspect(struct berth_program *program, struct berth_reason *reason)
 {
-	return inspect_file(program->path, 0, program, reason);
+	char path[PATH_MAX];
+	int r = inspect_file(program->path, program, reason);
+
+	for (int depth = 1; r == 1 && depth < MAX_SCRIPT_DEPTH; depth++) {
+		memcpy(path, program->interpreter, sizeof path);
+		r = inspect_file(path, program, reason);
+	}
+	if (r == 1)
+		return berth_reason_set(reason, -ELOOP,
+					"%s: interpreters of interpreters of scripts",
+					program->path);
+	return r;
 }

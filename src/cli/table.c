@@ -94,6 +94,8 @@ void berth_table_print(const struct berth_table *table, FILE *out, bool terminal
 	size_t widths[BERTH_TABLE_COLUMNS_MAX];
 	size_t count = table->column_count;
 
+	if (count == 0 || count > BERTH_TABLE_COLUMNS_MAX)
+		return; /* berth_table_new made none like it */
 	for (size_t c = 0; c < count; c++)
 		widths[c] = column_width(table, c);
 	if (terminal)
