@@ -18,7 +18,7 @@ static const struct {
 	{ "own-pid", SIM_QUIRK_OWN_PID },
 };
 
-static unsigned int quirks_;
+static _Atomic unsigned int quirks_; /* NVML is initialised and shut down by several threads */
 
 static unsigned int quirk_of(const char *word, size_t length)
 {
