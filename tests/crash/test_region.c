@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,7 +37,7 @@
 #define ASK         (700 * MIB)
 #define WAY         (400 * MIB) /* two of these leave the others room, but none for an ASK beside one */
 #define DEAD        (300 * MIB)
-#define WATCHDOG_NS (60 * BERTH_NS_PER_S)
+#define WATCHDOG_NS (30 * BERTH_NS_PER_S)
 
 enum { OTHERS_MAX = 256, OTHER_ASKS = 50, LIVES_MAX = 50 };
 
@@ -216,9 +217,19 @@ static int victim_run(void)
 	return r;
 }
 
-static pid_t start(int (*body)(void))
+/* fork; the child doesn't outlive a test that failed. */
+static pid_t fork_child(void)
 {
 	pid_t pid = fork();
+
+	if (pid == 0)
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* can't fail */
+	return pid;
+}
+
+static pid_t start(int (*body)(void))
+{
+	pid_t pid = fork_child();
 
 	if (pid == 0)
 		_exit(body());
@@ -272,7 +283,7 @@ static void others_start(void)
 {
 	for (uint32_t i = 0; i < run.other_count; i++) {
 		atomic_store(&board->asks[i], 0);
-		pid_t pid = fork();
+		pid_t pid = fork_child();
 		if (pid == 0)
 			_exit(other_run(i));
 		run.others[i] = pid;
@@ -333,7 +344,7 @@ static int victim_meet(pid_t victim)
 	return state_of(victim, "the victim");
 }
 
-static void next_gets_its_answer(bool victim_dead)
+static void next_gets_its_answer(bool victim_charged)
 {
 	struct berth_region_spec spec = spec_of(LIMIT);
 	struct berth_region *region = NULL;
@@ -345,9 +356,9 @@ static void next_gets_its_answer(bool victim_dead)
 		FAIL("the next can't come in: %s", reason.text);
 	if (berth_region_check(region, &reason) < 0)
 		FAIL("%s", reason.text);
-	/* All but the others' small change is free after a death; a stopped process keeps what it
-	 * has, at most ASK + DEAD. */
-	uint64_t bytes = victim_dead ? 900 * MIB : MIB;
+	/* All but the others' small change is free, unless a stopped process keeps what it has: at
+	 * most ASK + DEAD. */
+	uint64_t bytes = victim_charged ? MIB : 900 * MIB;
 	int r = ask(seat, bytes);
 	if (r < 0)
 		FAIL("the next was refused %llu MiB: %s", (unsigned long long)(bytes / MIB),
@@ -429,7 +440,7 @@ static bool play(void)
 	if (run.scenario == SCENARIO_BIRTH || run.scenario == SCENARIO_RENEW)
 		others_start();
 	others_go_on();
-	next_gets_its_answer(!stopped);
+	next_gets_its_answer(stopped && run.scenario == SCENARIO_LIFE);
 	if (stopped) {
 		(void)kill(victim, SIGCONT);
 		atomic_store(&board->staged, true);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,6 +93,9 @@ static void __attribute__((noreturn)) process_run(struct game *game, struct judg
 	struct berth_region *region = NULL;
 	struct berth_seat *seat = NULL;
 	struct berth_reason reason = { "" };
+
+	(void)prctl(PR_SET_PDEATHSIG,
+		    SIGKILL); /* no process outlives a contest that was broken off */
 	int r = berth_region_join(game->contest->region_path, NULL, 0, &region, NULL, &reason);
 
 	if (r == 0)

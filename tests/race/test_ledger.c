@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -133,6 +134,7 @@ static int rounds_play(struct barrier *barrier, uint32_t count)
 	struct berth_region *region = NULL;
 	struct berth_seat *seat = NULL;
 
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody outlives a test that failed */
 	if (berth_region_join(path, NULL, 0, &region, NULL, NULL) < 0 ||
 	    berth_seat_claim(region, 0, &seat, NULL, NULL) < 0)
 		return 1;

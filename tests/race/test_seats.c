@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +52,7 @@ static int come(struct hall *hall, uint32_t generation)
 	struct berth_seat *seat = NULL;
 	struct berth_reason reason = { "" };
 
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody outlives a test that failed */
 	spec.gpus[0].memory_limit_bytes = 1024 * MIB;
 	while (atomic_load(&hall->open) < generation)
 		berth_sleep_ns(BERTH_NS_PER_MS / 10, UINT64_MAX);

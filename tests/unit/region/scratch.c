@@ -12,9 +12,11 @@
 #include "scratch.h"
 
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,8 +106,10 @@ pid_t child_start(int (*body)(void *arg), void *arg)
 {
 	pid_t pid = fork();
 
-	if (pid == 0)
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* no child outlives a test that failed */
 		_exit(body(arg) & 0xff);
+	}
 	return pid;
 }
 
