@@ -24,6 +24,7 @@ struct sim_graph_memory {
 	_Atomic uint32_t references;
 	CUdeviceptr pointer;
 	uint64_t buffer_id; /* tells this block from a later one at its address */
+	unsigned gpu;
 	CUDA_MEM_ALLOC_NODE_PARAMS parameters;
 };
 
@@ -105,7 +106,13 @@ bool sim_graph_unlink(struct sim_graph_node *node, const struct sim_graph_node *
 /* All nodes so that each comes after its dependencies; free the array. INVALID_VALUE: a circle. */
 CUresult sim_graph_sort(const struct sim_graph *graph, struct sim_graph_node ***ret_nodes);
 
+/* Bytes that allocation nodes hold on a GPU: now, and at most since the last reset. */
+uint64_t sim_graph_memory_bytes(unsigned gpu);
+uint64_t sim_graph_memory_most_bytes(unsigned gpu);
+void sim_graph_memory_reset_most(unsigned gpu);
+
 /* graph_exec.c */
+CUresult sim_exec_get(CUgraphExec handle, struct sim_exec **ret_exec);
 CUresult sim_exec_run(const struct sim_exec *exec, struct sim_stream *stream);
 
 #endif

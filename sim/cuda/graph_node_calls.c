@@ -193,6 +193,54 @@ static CUresult set_kernel(CUgraphNode node, const void *params, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
+/* Of a kernel node's attributes only one changes what happens here; the others only hint. */
+static bool is_kernel_attribute(CUkernelNodeAttrID attribute)
+{
+	return (int)attribute > CU_LAUNCH_ATTRIBUTE_IGNORE &&
+	       attribute <= CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING;
+}
+
+static CUresult get_attribute(CUgraphNode node, CUkernelNodeAttrID attribute,
+			      CUkernelNodeAttrValue *ret_value)
+{
+	struct sim_work *work;
+	CUresult err = typed(node, CU_GRAPH_NODE_TYPE_KERNEL, ret_value, &work);
+
+	if (err == CUDA_SUCCESS && !is_kernel_attribute(attribute))
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (err != CUDA_SUCCESS)
+		return err;
+	memset(ret_value, 0, sizeof(*ret_value));
+	if (attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+		ret_value->cooperative = work->kernel.is_cooperative;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_attribute(CUgraphNode node, CUkernelNodeAttrID attribute,
+			      const CUkernelNodeAttrValue *value)
+{
+	struct sim_work *work;
+	CUresult err = typed(node, CU_GRAPH_NODE_TYPE_KERNEL, value, &work);
+
+	if (err == CUDA_SUCCESS && !is_kernel_attribute(attribute))
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (err == CUDA_SUCCESS && attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+		work->kernel.is_cooperative = value->cooperative != 0;
+	return err;
+}
+
+static CUresult copy_attributes(CUgraphNode to, CUgraphNode from)
+{
+	struct sim_work *target, *source;
+	CUresult err = typed(to, CU_GRAPH_NODE_TYPE_KERNEL, to, &target);
+
+	if (err == CUDA_SUCCESS)
+		err = typed(from, CU_GRAPH_NODE_TYPE_KERNEL, from, &source);
+	if (err == CUDA_SUCCESS)
+		target->kernel.is_cooperative = source->kernel.is_cooperative;
+	return err;
+}
+
 static CUresult get_copy(CUgraphNode node, CUDA_MEMCPY3D *ret_copy)
 {
 	struct sim_work *work;
@@ -376,3 +424,11 @@ SIM_FUNCTION(cuGraphMemAllocNodeGetParams,
 	     get_alloc(node, params_out))
 SIM_FUNCTION(cuGraphMemFreeNodeGetParams, (CUgraphNode node, CUdeviceptr *dptr_out),
 	     get_free(node, dptr_out))
+SIM_FUNCTION(cuGraphKernelNodeGetAttribute,
+	     (CUgraphNode node, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out),
+	     get_attribute(node, attr, value_out))
+SIM_FUNCTION(cuGraphKernelNodeSetAttribute,
+	     (CUgraphNode node, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value),
+	     set_attribute(node, attr, value))
+SIM_FUNCTION(cuGraphKernelNodeCopyAttributes, (CUgraphNode dst, CUgraphNode src),
+	     copy_attributes(dst, src))

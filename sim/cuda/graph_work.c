@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/config.h"
 #include "sim/cuda/copy.h"
 #include "sim/cuda/event.h"
 #include "sim/cuda/graph.h"
@@ -84,6 +85,36 @@ CUresult sim_work_kernel(struct sim_work *ret_work, const CUDA_KERNEL_NODE_PARAM
 	return err;
 }
 
+static struct {
+	_Atomic uint64_t bytes;
+	_Atomic uint64_t most;
+} memory_[SIM_GPU_MAX];
+
+static void count_memory(const struct sim_graph_memory *memory)
+{
+	uint64_t bytes = memory->parameters.bytesize;
+	uint64_t now = atomic_fetch_add(&memory_[memory->gpu].bytes, bytes) + bytes;
+	uint64_t most = atomic_load(&memory_[memory->gpu].most);
+
+	while (now > most && !atomic_compare_exchange_weak(&memory_[memory->gpu].most, &most, now))
+		continue;
+}
+
+uint64_t sim_graph_memory_bytes(unsigned gpu)
+{
+	return atomic_load(&memory_[gpu].bytes);
+}
+
+uint64_t sim_graph_memory_most_bytes(unsigned gpu)
+{
+	return atomic_load(&memory_[gpu].most);
+}
+
+void sim_graph_memory_reset_most(unsigned gpu)
+{
+	atomic_store(&memory_[gpu].most, atomic_load(&memory_[gpu].bytes));
+}
+
 CUresult sim_work_alloc(struct sim_work *ret_work, struct sim_context *context, CUmemoryPool pool,
 			const CUDA_MEM_ALLOC_NODE_PARAMS *parameters)
 {
@@ -103,7 +134,9 @@ CUresult sim_work_alloc(struct sim_work *ret_work, struct sim_context *context, 
 	memory->buffer_id = info.buffer_id;
 	memory->parameters = *parameters;
 	memory->parameters.dptr = memory->pointer;
+	memory->gpu = context->gpu;
 	atomic_init(&memory->references, 1);
+	count_memory(memory);
 	*ret_work = (struct sim_work){ .type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .memory = memory };
 	return CUDA_SUCCESS;
 }
@@ -120,6 +153,7 @@ static void memory_drop(struct sim_graph_memory *memory)
 {
 	if (atomic_fetch_sub(&memory->references, 1) != 1)
 		return;
+	atomic_fetch_sub(&memory_[memory->gpu].bytes, memory->parameters.bytesize);
 	if (memory_lives(memory))
 		(void)sim_memory_free(memory->pointer); /* it was just seen alive */
 	free(memory);

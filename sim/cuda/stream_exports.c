@@ -252,6 +252,46 @@ static CUresult context_record(CUcontext context_handle, CUevent event_handle)
 	return sim_event_record(event, streams->legacy);
 }
 
+/* All streams of the context go on only after the event; those made later have nothing before. */
+static CUresult context_wait(CUcontext context_handle, CUevent event_handle)
+{
+	struct sim_context *context;
+	struct sim_streams *streams;
+	struct sim_event *event;
+	CUresult err = sim_context_get(context_handle, true, &context);
+
+	if (err == CUDA_SUCCESS)
+		err = sim_event_get(event_handle, &event);
+	if (err == CUDA_SUCCESS)
+		err = sim_streams_of(context, &streams);
+	if (err != CUDA_SUCCESS)
+		return err;
+	for (struct sim_stream *stream = streams->all; stream && err == CUDA_SUCCESS;
+	     stream = stream->next)
+		err = sim_event_follow(event, stream);
+	return err;
+}
+
+/* Which stream managed memory belongs to has no effect here, but it must be managed memory. */
+static CUresult attach(CUstream handle, CUdeviceptr pointer, size_t length, unsigned flags,
+		       enum sim_form form)
+{
+	struct sim_memory_info info;
+	struct sim_stream *stream;
+	CUresult err = sim_stream_get(handle, form, &stream);
+
+	if (err != CUDA_SUCCESS)
+		return err;
+	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+	    flags != CU_MEM_ATTACH_SINGLE)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = sim_memory_find(pointer, &info);
+	if (err == CUDA_SUCCESS &&
+	    (info.kind != SIM_MEMORY_MANAGED || (length && length != info.size_bytes)))
+		err = CUDA_ERROR_INVALID_VALUE;
+	return err;
+}
+
 SIM_FUNCTION(cuStreamCreate, (CUstream * stream, unsigned int flags),
 	     stream_create(stream, flags, SIM_PRIORITY_LEAST))
 SIM_FUNCTION(cuStreamCreateWithPriority, (CUstream * stream, unsigned int flags, int priority),
@@ -288,3 +328,7 @@ SIM_STREAM_FORMS(cuStreamSetAttribute,
 		 attribute_set(stream, attr, value, form))
 SIM_STREAM_FORMS(cuStreamCopyAttributes, (CUstream dst, CUstream src),
 		 attributes_copy(dst, src, form))
+SIM_FUNCTION(cuCtxWaitEvent, (CUcontext ctx, CUevent event), context_wait(ctx, event))
+SIM_STREAM_FORMS(cuStreamAttachMemAsync,
+		 (CUstream stream, CUdeviceptr ptr, size_t length, unsigned int flags),
+		 attach(stream, ptr, length, flags, form))

@@ -255,6 +255,8 @@ static void other_streams_fork_and_join(int socket)
 	CUevent fork_event, join_event, outside;
 	CUstream side;
 	CUgraph graph;
+	CUgraphEdgeData data[4] = { [3] = { .type = 7 } };
+	CUgraphNode from[4], to[4];
 	size_t edges = 0, roots = 0;
 
 	(void)socket;
@@ -295,6 +297,8 @@ static void other_streams_fork_and_join(int socket)
 	CHECK(count_nodes(graph) == 4);
 	CHECK_OK(cuGraphGetEdges(graph, NULL, NULL, &edges));
 	CHECK(edges == 4);
+	CHECK_OK(cuGraphGetEdges_v2(graph, from, to, data, &edges));
+	CHECK(edges == 4 && from[0] && to[0] && data[3].type == 0);
 	CHECK_OK(cuGraphGetRootNodes(graph, NULL, &roots));
 	CHECK(roots == 1);
 	CHECK_CODE(cuEventQuery(fork_event), CUDA_ERROR_CAPTURED_EVENT);
@@ -453,6 +457,7 @@ static void host_nodes_and_memory_nodes(int socket)
 	CUgraphNode alloc_node, fill_node, host_node, free_node;
 	CUgraphExec exec;
 	CUgraph graph;
+	uint64_t used;
 	size_t before;
 
 	(void)socket;
@@ -461,6 +466,8 @@ static void host_nodes_and_memory_nodes(int socket)
 	CHECK_OK(cuGraphCreate(&graph, 0));
 	CHECK_OK(cuGraphAddMemAllocNode(&alloc_node, graph, NULL, 0, &alloc));
 	CHECK(alloc.dptr && core_used_bytes() >= before + MiB(4));
+	CHECK_OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used));
+	CHECK(used == MiB(4));
 	fill_node = add_fill(graph, &alloc_node, 1, alloc.dptr, 4);
 	CHECK_OK(cuGraphAddHostNode(&host_node, graph, &fill_node, 1, &host));
 	CHECK_OK(cuGraphAddMemFreeNode(&free_node, graph, &host_node, 1, alloc.dptr));
@@ -475,6 +482,18 @@ static void host_nodes_and_memory_nodes(int socket)
 	CHECK_OK(cuGraphDestroy(graph));
 	CHECK_OK(cuCtxSynchronize());
 	CHECK(core_used_bytes() == before);
+	CHECK_OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used));
+	CHECK(used == 0);
+	CHECK_OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &used));
+	CHECK(used == MiB(4));
+	used = 0;
+	CHECK_OK(cuDeviceSetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &used));
+	CHECK_OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &used));
+	CHECK(used == 0);
+	CHECK_CODE(cuDeviceSetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used),
+		   CUDA_ERROR_INVALID_VALUE);
+	CHECK_OK(cuDeviceGraphMemTrim(0));
+	CHECK_CODE(cuDeviceGraphMemTrim(7), CUDA_ERROR_INVALID_DEVICE);
 }
 
 static void async_memory_is_captured(int socket)

@@ -275,6 +275,35 @@ static void synchronising_a_context_waits_for_all(int socket)
 	CHECK_CODE(cuCtxSynchronize_v2((CUcontext)0x77), CUDA_ERROR_INVALID_CONTEXT);
 }
 
+static void contexts_wait_and_record(int socket)
+{
+	CUstream first, second;
+	CUdeviceptr managed, plain;
+	CUevent event, all;
+
+	(void)socket;
+	begin();
+	CHECK_OK(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
+	CHECK_OK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+	CHECK_OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	CHECK_OK(cuEventCreate(&all, CU_EVENT_DISABLE_TIMING));
+	run_slow(first, 200);
+	CHECK_OK(cuCtxRecordEvent(NULL, all));
+	CHECK_CODE(cuEventQuery(all), CUDA_ERROR_NOT_READY);
+	CHECK_OK(cuEventRecord(event, first));
+	CHECK_OK(cuStreamQuery(second));
+	CHECK_OK(cuCtxWaitEvent(NULL, event));
+	CHECK_CODE(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+	CHECK_OK(cuEventSynchronize(all));
+	CHECK_OK(cuStreamQuery(first));
+	CHECK_OK(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+	CHECK_OK(cuMemAlloc_v2(&plain, 4096));
+	CHECK_OK(cuStreamAttachMemAsync(first, managed, 0, CU_MEM_ATTACH_SINGLE));
+	CHECK_CODE(cuStreamAttachMemAsync(first, managed, 0, 3), CUDA_ERROR_INVALID_VALUE);
+	CHECK_CODE(cuStreamAttachMemAsync(first, plain, 0, CU_MEM_ATTACH_SINGLE),
+		   CUDA_ERROR_INVALID_VALUE);
+}
+
 static _Atomic int steps_;
 
 static void step(void *data)
@@ -539,6 +568,7 @@ int main(void)
 		PASSES(streams_wait_for_events),
 		PASSES(the_legacy_stream_joins_blocking_ones),
 		PASSES(synchronising_a_context_waits_for_all),
+		PASSES(contexts_wait_and_record),
 		PASSES(host_functions_run_in_order),
 		PASSES(copies_follow_host_functions),
 		PASSES(each_thread_has_its_default_stream),
