@@ -6,7 +6,7 @@ export BERTH_SIM_GPUS=2x8G BERTH_SIM_CONTEXT_BYTES=0
 M=$((1024 * 1024))
 
 run "$berth" ps
-check "no shares: an empty table" is "$(printf '%s\n' "$out" | grep -c SHARE)" 2
+check "no shares: an empty table" is "$(printf '%s\n' "$out" | grep -c SHARE)" 1
 run "$berth" ps --json
 check "no shares: an empty list" is "$(printf '%s' "$out" | jq -c .)" "[]"
 
