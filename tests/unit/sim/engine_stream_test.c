@@ -3,6 +3,7 @@
  * Streams and events: order, device time, arguments, host functions.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -13,6 +14,8 @@
 
 #include "core_fixture.h"
 #include "engine_ptx.h"
+#include "sim/node/node.h"
+#include "sim/node/timeline.h"
 
 #define BAD_STREAM ((CUstream)0x123456)
 #define BAD_EVENT  ((CUevent)0x123456)
@@ -543,6 +546,76 @@ static void the_dead_queue_nothing(void **state)
 	assert_true(ms >= 299.9F && ms < 100000.0F);
 }
 
+/* Killed with the timeline's lock, in the middle of a change. */
+static void dies_with_the_lock(int socket)
+{
+	struct sim_timeline *line;
+
+	begin();
+	run_slow(NULL, 10);
+	/* This program's own copy of the node code stands beside the library's. */
+	CHECK(sim_node_open() == 0);
+	CHECK(sim_node_claim() == 0);
+	line = sim_node_timeline(0);
+	while (atomic_load(&line->clock.holder))
+		sched_yield();
+	atomic_store(&line->clock.holder,
+		     atomic_load(&sim_node()->processes[sim_node_row()].generation));
+	line->active_count = 0;
+	core_tell(socket);
+	pause();
+}
+
+static void a_dead_holder_is_no_obstacle(void **state)
+{
+	struct core_child child;
+	float ms;
+
+	(void)state;
+	core_node_new("1x1G");
+	child = core_start(dies_with_the_lock);
+	core_wait(child.socket);
+	core_kill(&child);
+	child = core_start(share);
+	core_wait(child.socket);
+	core_tell(child.socket);
+	core_receive(child.socket, &ms, sizeof(ms));
+	assert_true(core_succeeded(&child));
+	assert_true(ms >= 299.9F);
+}
+
+static void launch_for_ever(int socket)
+{
+	begin();
+	core_tell(socket);
+	for (;;)
+		run_slow(NULL, 1);
+}
+
+/* Whatever instruction the others are killed at, one that lives gets its work done. */
+static void kills_at_random_times_stop_nobody(void **state)
+{
+	struct core_child steady;
+	float ms;
+
+	(void)state;
+	core_node_new("1x1G");
+	steady = core_start(share);
+	core_wait(steady.socket);
+	for (unsigned i = 0; i < 60; i++) {
+		struct core_child child = core_start(launch_for_ever);
+
+		core_wait(child.socket);
+		usleep(i * 37 % 1000);
+		core_kill(&child);
+		if (i == 5)
+			core_tell(steady.socket);
+	}
+	core_receive(steady.socket, &ms, sizeof(ms));
+	assert_true(core_succeeded(&steady));
+	assert_true(ms >= 299.9F);
+}
+
 static void passes(void **state)
 {
 	assert_true(core_passes("1x1G", *(void (**)(int)) * state));
@@ -579,6 +652,8 @@ int main(void)
 		PASSES(bad_scale),
 		cmocka_unit_test(two_processes_take_turns),
 		cmocka_unit_test(the_dead_queue_nothing),
+		cmocka_unit_test(a_dead_holder_is_no_obstacle),
+		cmocka_unit_test(kills_at_random_times_stop_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
