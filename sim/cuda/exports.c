@@ -18,11 +18,11 @@ const struct sim_export sim_exports[SIM_EXPORT_COUNT] = {
 	{                                                    \
 		.symbol = #symbol_,                          \
 		.base = #base_,                              \
-		.since_version = since_,                     \
+		.since_version = (since_),                   \
 		.form = SIM_FORM_##form_,                    \
 		.implemented = KIND_##kind_,                 \
 		.flags = SIM_EXPORT_##flags_,                \
-		.address = (void (*)(void))symbol_,          \
+		.address = (void (*)(void))(symbol_),        \
 	},
 #include "sim/cuda/exports.def"
 #undef EXPORT

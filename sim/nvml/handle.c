@@ -4,6 +4,7 @@
  */
 #include "sim/nvml/handle.h"
 
+#include <ctype.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,24 +171,49 @@ SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *seri
 	return SIM_NVML_LEAVE(sim_nvml_copy_text(text, serial, length));
 }
 
+struct address {
+	unsigned long domain;
+	unsigned long bus;
+	unsigned long device;
+	unsigned long function;
+};
+
+/* One hexadecimal number and the sign after it. */
+static bool take_hex(const char **text, char sign, unsigned long *ret_value)
+{
+	char *end;
+
+	if (!isxdigit((unsigned char)**text))
+		return false;
+	*ret_value = strtoul(*text, &end, 16);
+	if (*end != sign)
+		return false;
+	*text = end + (sign != '\0');
+	return true;
+}
+
 /* "00000000:3B:00.0", "0000:3b:00.0" or "3b:00.0". */
+static bool parse_address(const char *text, struct address *ret)
+{
+	if (strchr(text, ':') == strrchr(text, ':'))
+		ret->domain = 0;
+	else if (!take_hex(&text, ':', &ret->domain))
+		return false;
+	return take_hex(&text, ':', &ret->bus) && take_hex(&text, '.', &ret->device) &&
+	       take_hex(&text, '\0', &ret->function);
+}
+
 static nvmlReturn_t by_pci(const char *bus_id, nvmlDevice_t *ret_device)
 {
-	unsigned domain = 0, bus, device, function;
-	char rest;
+	struct address address;
 
-	if (!bus_id || !ret_device)
+	if (!bus_id || !ret_device || !parse_address(bus_id, &address))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	if (sscanf(bus_id, "%x:%x:%x.%x%c", &domain, &bus, &device, &function, &rest) != 4) {
-		domain = 0;
-		if (sscanf(bus_id, "%x:%x.%x%c", &bus, &device, &function, &rest) != 3)
-			return NVML_ERROR_INVALID_ARGUMENT;
-	}
 	for (unsigned gpu = 0; gpu < sim_node_gpu_count(); gpu++) {
 		const struct sim_gpu_config *config = sim_node_gpu(gpu);
 
-		if (config->pci_domain == domain && config->pci_bus == bus &&
-		    config->pci_device == device && function == 0)
+		if (config->pci_domain == address.domain && config->pci_bus == address.bus &&
+		    config->pci_device == address.device && address.function == 0)
 			return give(gpu, ret_device);
 	}
 	return NVML_ERROR_NOT_FOUND;

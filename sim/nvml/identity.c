@@ -58,13 +58,13 @@ SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsig
 
 SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, nvmlBrandType_t *brand)
 {
-	unsigned value = 0;
+	unsigned gpu;
 	nvmlReturn_t result;
 
 	SIM_NVML_ENTER(nvmlDeviceGetBrand);
-	result = sim_nvml_number(device, NVML_BRAND_NVIDIA, brand ? &value : NULL);
+	result = brand ? sim_nvml_gpu(device, &gpu) : NVML_ERROR_INVALID_ARGUMENT;
 	if (result == NVML_SUCCESS)
-		*brand = (nvmlBrandType_t)value;
+		*brand = NVML_BRAND_NVIDIA;
 	return SIM_NVML_LEAVE(result);
 }
 
@@ -155,13 +155,13 @@ SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t dev
 SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device,
 							     nvmlGpuVirtualizationMode_t *mode)
 {
-	unsigned value = 0;
+	unsigned gpu;
 	nvmlReturn_t result;
 
 	SIM_NVML_ENTER(nvmlDeviceGetVirtualizationMode);
-	result = sim_nvml_number(device, NVML_GPU_VIRTUALIZATION_MODE_NONE, mode ? &value : NULL);
+	result = mode ? sim_nvml_gpu(device, &gpu) : NVML_ERROR_INVALID_ARGUMENT;
 	if (result == NVML_SUCCESS)
-		*mode = (nvmlGpuVirtualizationMode_t)value;
+		*mode = NVML_GPU_VIRTUALIZATION_MODE_NONE;
 	return SIM_NVML_LEAVE(result);
 }
 

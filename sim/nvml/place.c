@@ -128,20 +128,20 @@ SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPc
 	return SIM_NVML_LEAVE(NVML_SUCCESS);
 }
 
-#define NUMBER(symbol, value)                                                       \
+#define NUMBER(symbol, out, value)                                                  \
 	SIM_NVML_EXPORT nvmlReturn_t symbol(nvmlDevice_t device, unsigned int *out) \
 	{                                                                           \
 		SIM_NVML_ENTER(symbol);                                             \
 		return SIM_NVML_LEAVE(sim_nvml_number(device, value, out));         \
 	}
 
-NUMBER(nvmlDeviceGetBusType, NVML_BUS_TYPE_PCIE)
-NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, 4)
-NUMBER(nvmlDeviceGetGpuMaxPcieLinkGeneration, 4)
-NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, 4)
-NUMBER(nvmlDeviceGetMaxPcieLinkWidth, 16)
-NUMBER(nvmlDeviceGetCurrPcieLinkWidth, 16)
-NUMBER(nvmlDeviceGetPcieReplayCounter, 0)
+NUMBER(nvmlDeviceGetBusType, type, NVML_BUS_TYPE_PCIE)
+NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, generation, 4)
+NUMBER(nvmlDeviceGetGpuMaxPcieLinkGeneration, generation, 4)
+NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, generation, 4)
+NUMBER(nvmlDeviceGetMaxPcieLinkWidth, width, 16)
+NUMBER(nvmlDeviceGetCurrPcieLinkWidth, width, 16)
+NUMBER(nvmlDeviceGetPcieReplayCounter, count, 0)
 
 SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device,
 							 nvmlPcieUtilCounter_t counter,

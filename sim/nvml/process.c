@@ -24,13 +24,6 @@ struct list {
 	unsigned int count;
 };
 
-static void free_list(struct list **list)
-{
-	free(*list);
-}
-
-#define LIST_ON_HEAP __attribute__((cleanup(free_list)))
-
 static uint32_t pid_as_told(const struct sim_process_view *view)
 {
 	if (sim_nvml_has_quirk(SIM_QUIRK_OWN_PID) && (int)view->row == sim_node_row())
@@ -77,27 +70,36 @@ static void write_entry(void *to, bool is_first, unsigned int at,
 		};
 }
 
-static nvmlReturn_t compute_list(nvmlDevice_t device, unsigned int *count, void *processes,
-				 bool is_first)
+static nvmlReturn_t fill_list(nvmlDevice_t device, struct list *list, unsigned int *count,
+			      void *processes, bool is_first)
 {
-	LIST_ON_HEAP struct list *list = malloc(sizeof(*list));
-	unsigned int room;
-	nvmlReturn_t result;
+	unsigned int room = *count;
+	nvmlReturn_t result = read_list(device, list);
 
-	if (!count || (*count > 0 && !processes))
-		return NVML_ERROR_INVALID_ARGUMENT;
-	if (!list)
-		return NVML_ERROR_MEMORY;
-	result = read_list(device, list);
 	if (result != NVML_SUCCESS)
 		return result;
-	room = *count;
 	*count = list->count;
 	if (room < list->count)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	for (unsigned int i = 0; i < list->count; i++)
 		write_entry(processes, is_first, i, &list->entries[i]);
 	return NVML_SUCCESS;
+}
+
+static nvmlReturn_t compute_list(nvmlDevice_t device, unsigned int *count, void *processes,
+				 bool is_first)
+{
+	struct list *list;
+	nvmlReturn_t result;
+
+	if (!count || (*count > 0 && !processes))
+		return NVML_ERROR_INVALID_ARGUMENT;
+	list = malloc(sizeof(*list));
+	if (!list)
+		return NVML_ERROR_MEMORY;
+	result = fill_list(device, list, count, processes, is_first);
+	free(list);
+	return result;
 }
 
 static nvmlReturn_t nobody(nvmlDevice_t device, unsigned int *count, const void *processes)
@@ -115,7 +117,7 @@ static nvmlReturn_t nobody(nvmlDevice_t device, unsigned int *count, const void 
 
 #define LIST(symbol, type, answer)                                                    \
 	SIM_NVML_EXPORT nvmlReturn_t symbol(nvmlDevice_t device, unsigned int *count, \
-					    type *processes)                          \
+					    __typeof__(type) *processes)              \
 	{                                                                             \
 		SIM_NVML_ENTER(symbol);                                               \
 		return SIM_NVML_LEAVE(answer);                                        \
@@ -138,15 +140,12 @@ LIST(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t,
 LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t,
      nobody(device, count, processes))
 
-static nvmlReturn_t detail_list(nvmlDevice_t device, nvmlProcessDetailList_t *ret)
+static nvmlReturn_t fill_details(nvmlDevice_t device, struct list *list,
+				 nvmlProcessDetailList_t *ret)
 {
-	LIST_ON_HEAP struct list *list = malloc(sizeof(*list));
 	unsigned int room = ret->numProcArrayEntries;
-	nvmlReturn_t result;
+	nvmlReturn_t result = read_list(device, list);
 
-	if (!list)
-		return NVML_ERROR_MEMORY;
-	result = read_list(device, list);
 	if (result != NVML_SUCCESS)
 		return result;
 	if (ret->mode != NVML_PROCESS_MODE_COMPUTE)
@@ -162,6 +161,17 @@ static nvmlReturn_t detail_list(nvmlDevice_t device, nvmlProcessDetailList_t *re
 			.computeInstanceId = NO_INSTANCE,
 		};
 	return NVML_SUCCESS;
+}
+
+static nvmlReturn_t detail_list(nvmlDevice_t device, nvmlProcessDetailList_t *ret)
+{
+	struct list *list = malloc(sizeof(*list));
+	nvmlReturn_t result = NVML_ERROR_MEMORY;
+
+	if (list)
+		result = fill_details(device, list, ret);
+	free(list);
+	return result;
 }
 
 SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device,

@@ -207,17 +207,17 @@ SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsign
 	return SIM_NVML_LEAVE(power_of(device, milliwatts));
 }
 
-#define NUMBER(symbol, value)                                                       \
+#define NUMBER(symbol, out, value)                                                  \
 	SIM_NVML_EXPORT nvmlReturn_t symbol(nvmlDevice_t device, unsigned int *out) \
 	{                                                                           \
 		SIM_NVML_ENTER(symbol);                                             \
 		return SIM_NVML_LEAVE(sim_nvml_number(device, value, out));         \
 	}
 
-NUMBER(nvmlDeviceGetPowerManagementLimit, LIMIT_MILLIWATTS)
-NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, LIMIT_MILLIWATTS)
-NUMBER(nvmlDeviceGetEnforcedPowerLimit, LIMIT_MILLIWATTS)
-NUMBER(nvmlDeviceGetNumFans, 0)
+NUMBER(nvmlDeviceGetPowerManagementLimit, milliwatts, LIMIT_MILLIWATTS)
+NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, milliwatts, LIMIT_MILLIWATTS)
+NUMBER(nvmlDeviceGetEnforcedPowerLimit, milliwatts, LIMIT_MILLIWATTS)
+NUMBER(nvmlDeviceGetNumFans, count, 0)
 
 SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(
 	nvmlDevice_t device, unsigned int *min_milliwatts, unsigned int *max_milliwatts)
@@ -270,26 +270,26 @@ static nvmlReturn_t mode_of(nvmlDevice_t device, nvmlEnableState_t value, nvmlEn
 	return result;
 }
 
-#define MODE(symbol, value)                                                              \
+#define MODE(symbol, out, value)                                                         \
 	SIM_NVML_EXPORT nvmlReturn_t symbol(nvmlDevice_t device, nvmlEnableState_t *out) \
 	{                                                                                \
 		SIM_NVML_ENTER(symbol);                                                  \
 		return SIM_NVML_LEAVE(mode_of(device, value, out));                      \
 	}
 
-MODE(nvmlDeviceGetPowerManagementMode, NVML_FEATURE_ENABLED)
-MODE(nvmlDeviceGetPersistenceMode, NVML_FEATURE_ENABLED)
-MODE(nvmlDeviceGetDisplayMode, NVML_FEATURE_DISABLED)
-MODE(nvmlDeviceGetDisplayActive, NVML_FEATURE_DISABLED)
+MODE(nvmlDeviceGetPowerManagementMode, mode, NVML_FEATURE_ENABLED)
+MODE(nvmlDeviceGetPersistenceMode, mode, NVML_FEATURE_ENABLED)
+MODE(nvmlDeviceGetDisplayMode, mode, NVML_FEATURE_DISABLED)
+MODE(nvmlDeviceGetDisplayActive, active, NVML_FEATURE_DISABLED)
 
 SIM_NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t *mode)
 {
-	unsigned int value = 0;
+	unsigned gpu;
 	nvmlReturn_t result;
 
 	SIM_NVML_ENTER(nvmlDeviceGetComputeMode);
-	result = sim_nvml_number(device, NVML_COMPUTEMODE_DEFAULT, mode ? &value : NULL);
+	result = mode ? sim_nvml_gpu(device, &gpu) : NVML_ERROR_INVALID_ARGUMENT;
 	if (result == NVML_SUCCESS)
-		*mode = (nvmlComputeMode_t)value;
+		*mode = NVML_COMPUTEMODE_DEFAULT;
 	return SIM_NVML_LEAVE(result);
 }

@@ -56,7 +56,7 @@ typedef uint64_t CUgraphConditionalHandle;
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 
 typedef enum cudaError_enum {
-#define CUDA_RESULT(name, value, phrase) name = value,
+#define CUDA_RESULT(name, value, phrase) name = (value),
 #include "driver/cuda_results.def"
 #undef CUDA_RESULT
 } CUresult;

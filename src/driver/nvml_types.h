@@ -46,7 +46,7 @@ typedef unsigned int nvmlVgpuTypeId_t;
 typedef unsigned int nvmlVgpuInstance_t;
 
 typedef enum nvmlReturn_enum {
-#define NVML_RESULT(name, value, phrase) name = value,
+#define NVML_RESULT(name, value, phrase) name = (value),
 #include "driver/nvml_results.def"
 #undef NVML_RESULT
 } nvmlReturn_t;
