@@ -3,55 +3,17 @@
  * Streams and events: order, device time, arguments, host functions.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <time.h>
 
 #include <cmocka.h>
 
-#include "core_fixture.h"
-#include "engine_ptx.h"
-#include "sim/node/node.h"
-#include "sim/node/timeline.h"
+#include "engine_fixture.h"
 
 #define BAD_STREAM ((CUstream)0x123456)
 #define BAD_EVENT  ((CUevent)0x123456)
-
-static CUfunction slow_, quick_;
-
-static void begin(void)
-{
-	CUmodule module;
-
-	core_begin(0);
-	CHECK_OK(cuModuleLoadData(&module, ENGINE_PTX));
-	CHECK_OK(cuModuleGetFunction(&slow_, module, "slow"));
-	CHECK_OK(cuModuleGetFunction(&quick_, module, "quick"));
-}
-
-/* `waves` times 2 ms: the node's GPU has so many SMs. */
-static void run_slow(CUstream stream, unsigned waves)
-{
-	CUdeviceptr pointer = 0;
-	unsigned number = 0;
-	void *parameters[] = { &pointer, &number };
-	int sms;
-
-	CHECK_OK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
-	CHECK_OK(cuLaunchKernel(slow_, (unsigned)sms * waves, 1, 1, 32, 1, 1, 0, stream, parameters,
-				NULL));
-}
-
-static double seconds(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 static void before_init(int socket)
 {
@@ -80,7 +42,7 @@ static void arguments(int socket)
 	float ms = 5;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_CODE(cuStreamCreate(NULL, 0), CUDA_ERROR_INVALID_VALUE);
 	CHECK_CODE(cuStreamCreate(&stream, 2), CUDA_ERROR_INVALID_VALUE);
 	CHECK_CODE(cuEventCreate(NULL, 0), CUDA_ERROR_INVALID_VALUE);
@@ -121,7 +83,7 @@ static void facts(int socket)
 	CUstreamAttrValue value = { .syncPolicy = CU_SYNC_POLICY_YIELD };
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuCtxGetCurrent(&context));
 	CHECK_OK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, -99));
 	CHECK_OK(cuStreamCreate(&other, 0));
@@ -158,23 +120,23 @@ static void work_takes_device_time(int socket)
 	double real;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuEventCreate(&start, 0));
 	CHECK_OK(cuEventCreate(&middle, 0));
 	CHECK_OK(cuEventCreate(&end, 0));
-	real = seconds();
+	real = engine_seconds();
 	CHECK_OK(cuEventRecord(start, NULL));
-	run_slow(NULL, 10);
+	engine_run_slow(NULL, 10);
 	CHECK_OK(cuEventRecord(middle, NULL));
-	run_slow(NULL, 20);
+	engine_run_slow(NULL, 20);
 	CHECK_OK(cuEventRecord(end, NULL));
 	CHECK_CODE(cuEventQuery(end), CUDA_ERROR_NOT_READY);
 	CHECK_CODE(cuEventElapsedTime(&all, start, end), CUDA_ERROR_NOT_READY);
 	CHECK_CODE(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
 	CHECK_OK(cuEventSynchronize(middle));
-	CHECK(seconds() - real >= 0.020);
+	CHECK(engine_seconds() - real >= 0.020);
 	CHECK_OK(cuStreamSynchronize(NULL));
-	CHECK(seconds() - real >= 0.060);
+	CHECK(engine_seconds() - real >= 0.060);
 	CHECK_OK(cuStreamQuery(NULL));
 	CHECK_OK(cuEventQuery(end));
 	CHECK_OK(cuEventElapsedTime(&first, start, middle));
@@ -194,7 +156,7 @@ static void untimed_events_have_no_time(int socket)
 	float ms;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuEventCreate(&timed, 0));
 	CHECK_OK(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
 	CHECK_OK(cuEventRecord(timed, NULL));
@@ -211,13 +173,13 @@ static void event_times_outlive_the_timeline_s_memory(int socket)
 	float ms;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuEventCreate(&start, 0));
 	CHECK_OK(cuEventCreate(&end, 0));
-	run_slow(NULL, 1);
+	engine_run_slow(NULL, 1);
 	CHECK_OK(cuEventRecord(start, NULL));
 	for (int i = 0; i < 60; i++) {
-		CHECK_OK(cuLaunchKernel(quick_, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+		engine_run_quick(NULL);
 		CHECK_OK(cuStreamSynchronize(NULL));
 	}
 	CHECK_OK(cuEventRecord(end, NULL));
@@ -232,11 +194,11 @@ static void streams_wait_for_events(int socket)
 	CUevent event;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
 	CHECK_OK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
 	CHECK_OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	run_slow(first, 200);
+	engine_run_slow(first, 200);
 	CHECK_OK(cuEventRecord(event, first));
 	/* The other stream has nothing to wait for, until it is told to. */
 	CHECK_OK(cuStreamQuery(second));
@@ -252,10 +214,10 @@ static void the_legacy_stream_joins_blocking_ones(int socket)
 	CUstream blocking, free_running;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
 	CHECK_OK(cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
-	run_slow(blocking, 200);
+	engine_run_slow(blocking, 200);
 	CHECK_CODE(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
 	CHECK_OK(cuStreamQuery(free_running));
 	CHECK_OK(cuStreamQuery_ptsz(NULL));
@@ -269,10 +231,10 @@ static void synchronising_a_context_waits_for_all(int socket)
 	CUcontext context;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuCtxGetCurrent(&context));
 	CHECK_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	run_slow(stream, 20);
+	engine_run_slow(stream, 20);
 	CHECK_OK(cuStreamDestroy_v2(stream)); /* its work goes on */
 	CHECK_OK(cuCtxSynchronize_v2(context));
 	CHECK_CODE(cuCtxSynchronize_v2((CUcontext)0x77), CUDA_ERROR_INVALID_CONTEXT);
@@ -285,12 +247,12 @@ static void contexts_wait_and_record(int socket)
 	CUevent event, all;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
 	CHECK_OK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
 	CHECK_OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	CHECK_OK(cuEventCreate(&all, CU_EVENT_DISABLE_TIMING));
-	run_slow(first, 200);
+	engine_run_slow(first, 200);
 	CHECK_OK(cuCtxRecordEvent(NULL, all));
 	CHECK_CODE(cuEventQuery(all), CUDA_ERROR_NOT_READY);
 	CHECK_OK(cuEventRecord(event, first));
@@ -329,9 +291,9 @@ static void host_functions_run_in_order(int socket)
 	CUevent event;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	run_slow(NULL, 5);
+	engine_run_slow(NULL, 5);
 	CHECK_OK(cuLaunchHostFunc(NULL, step, &numbers[0]));
 	CHECK_OK(cuEventRecord(event, NULL));
 	CHECK(atomic_load(&steps_) == 0);
@@ -357,7 +319,7 @@ static void copies_follow_host_functions(int socket)
 	CUstream stream;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuStreamCreate(&stream, 0));
 	CHECK_OK(cuMemAlloc_v2(&pointer, sizeof(from)));
 	CHECK_OK(cuLaunchHostFunc(stream, fill_host, from));
@@ -384,7 +346,7 @@ static void each_thread_has_its_default_stream(int socket)
 	void *theirs;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuCtxGetCurrent(&context));
 	CHECK_OK(cuStreamGetId_ptsz(NULL, &mine));
 	CHECK(pthread_create(&thread, NULL, own_stream_id, context) == 0);
@@ -399,7 +361,7 @@ static void handles_end_with_their_context(int socket)
 	CUevent event;
 
 	(void)socket;
-	begin();
+	engine_begin();
 	CHECK_OK(cuCtxGetCurrent(&old));
 	CHECK_OK(cuStreamCreate(&stream, 0));
 	CHECK_OK(cuEventCreate(&event, 0));
@@ -416,14 +378,14 @@ static void a_full_stream_blocks(int socket)
 	double start;
 
 	(void)socket;
-	begin();
-	start = seconds();
+	engine_begin();
+	start = engine_seconds();
 	for (int i = 0; i < 1024 + 50; i++)
-		CHECK_OK(cuLaunchKernel(quick_, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+		engine_run_quick(NULL);
 	/* 50 works of 10 us were done before the last could be added. */
-	CHECK(seconds() - start >= 50 * 10e-6);
+	CHECK(engine_seconds() - start >= 50 * 10e-6);
 	CHECK_OK(cuCtxSynchronize());
-	CHECK(seconds() - start >= 1074 * 10e-6);
+	CHECK(engine_seconds() - start >= 1074 * 10e-6);
 }
 
 static void scaled_to_nothing(int socket)
@@ -434,15 +396,15 @@ static void scaled_to_nothing(int socket)
 
 	(void)socket;
 	setenv("BERTH_SIM_TIME_SCALE", "0", 1);
-	begin();
+	engine_begin();
 	CHECK_OK(cuEventCreate(&start, 0));
 	CHECK_OK(cuEventCreate(&end, 0));
-	real = seconds();
+	real = engine_seconds();
 	CHECK_OK(cuEventRecord(start, NULL));
-	run_slow(NULL, 50000);
+	engine_run_slow(NULL, 50000);
 	CHECK_OK(cuEventRecord(end, NULL));
 	CHECK_OK(cuStreamSynchronize(NULL));
-	CHECK(seconds() - real < 50);
+	CHECK(engine_seconds() - real < 50);
 	CHECK_OK(cuEventElapsedTime(&ms, start, end));
 	CHECK(ms >= 100000.0F);
 }
@@ -453,11 +415,11 @@ static void scaled_up(int socket)
 
 	(void)socket;
 	setenv("BERTH_SIM_TIME_SCALE", "5", 1);
-	begin();
-	real = seconds();
-	run_slow(NULL, 5);
+	engine_begin();
+	real = engine_seconds();
+	engine_run_slow(NULL, 5);
 	CHECK_OK(cuStreamSynchronize(NULL));
-	CHECK(seconds() - real >= 0.05);
+	CHECK(engine_seconds() - real >= 0.05);
 }
 
 static void bad_scale(int socket)
@@ -467,153 +429,6 @@ static void bad_scale(int socket)
 	CHECK(freopen("/dev/null", "w", stderr));
 	core_begin(0);
 	CHECK_CODE(cuStreamSynchronize(NULL), CUDA_ERROR_SYSTEM_NOT_READY);
-}
-
-static void share(int socket)
-{
-	CUevent start, end;
-	float ms;
-
-	begin();
-	CHECK_OK(cuEventCreate(&start, 0));
-	CHECK_OK(cuEventCreate(&end, 0));
-	core_tell(socket);
-	core_wait(socket);
-	CHECK_OK(cuEventRecord(start, NULL));
-	run_slow(NULL, 150);
-	CHECK_OK(cuEventRecord(end, NULL));
-	CHECK_OK(cuEventSynchronize(end));
-	CHECK_OK(cuEventElapsedTime(&ms, start, end));
-	core_send(socket, &ms, sizeof(ms));
-}
-
-static void run_two(float ms[2])
-{
-	struct core_child children[2];
-
-	core_node_new("1x1G");
-	for (int i = 0; i < 2; i++) {
-		children[i] = core_start(share);
-		core_wait(children[i].socket);
-	}
-	for (int i = 0; i < 2; i++)
-		core_tell(children[i].socket);
-	for (int i = 0; i < 2; i++)
-		core_receive(children[i].socket, &ms[i], sizeof(ms[i]));
-	for (int i = 0; i < 2; i++)
-		assert_true(core_succeeded(&children[i]));
-}
-
-/* 300 ms of work each, begun together: each sees the other's share in its own. On a busy machine
- * one may begin when the other is done, so there are some tries. */
-static void two_processes_take_turns(void **state)
-{
-	float ms[2] = { 0, 0 };
-
-	(void)state;
-	for (int round = 0; round < 10 && ms[0] <= 310.0F && ms[1] <= 310.0F; round++) {
-		run_two(ms);
-		assert_true(ms[0] >= 299.9F && ms[1] >= 299.9F);
-	}
-	assert_true(ms[0] > 310.0F || ms[1] > 310.0F);
-}
-
-static void hog(int socket)
-{
-	begin();
-	run_slow(NULL, 100000);
-	core_tell(socket);
-	pause();
-}
-
-/* 200 s are queued by a process that is killed: its successor has the GPU for itself. */
-static void the_dead_queue_nothing(void **state)
-{
-	struct core_child child;
-	float ms;
-
-	(void)state;
-	core_node_new("1x1G");
-	child = core_start(hog);
-	core_wait(child.socket);
-	core_kill(&child);
-	child = core_start(share);
-	core_wait(child.socket);
-	core_tell(child.socket);
-	core_receive(child.socket, &ms, sizeof(ms));
-	assert_true(core_succeeded(&child));
-	/* and not after those 200 s */
-	assert_true(ms >= 299.9F && ms < 100000.0F);
-}
-
-/* Killed with the timeline's lock, in the middle of a change. */
-static void dies_with_the_lock(int socket)
-{
-	struct sim_timeline *line;
-
-	begin();
-	run_slow(NULL, 10);
-	/* This program's own copy of the node code stands beside the library's. */
-	CHECK(sim_node_open() == 0);
-	CHECK(sim_node_claim() == 0);
-	line = sim_node_timeline(0);
-	while (atomic_load(&line->clock.holder))
-		sched_yield();
-	atomic_store(&line->clock.holder,
-		     atomic_load(&sim_node()->processes[sim_node_row()].generation));
-	line->active_count = 0;
-	core_tell(socket);
-	pause();
-}
-
-static void a_dead_holder_is_no_obstacle(void **state)
-{
-	struct core_child child;
-	float ms;
-
-	(void)state;
-	core_node_new("1x1G");
-	child = core_start(dies_with_the_lock);
-	core_wait(child.socket);
-	core_kill(&child);
-	child = core_start(share);
-	core_wait(child.socket);
-	core_tell(child.socket);
-	core_receive(child.socket, &ms, sizeof(ms));
-	assert_true(core_succeeded(&child));
-	assert_true(ms >= 299.9F);
-}
-
-static void launch_for_ever(int socket)
-{
-	begin();
-	core_tell(socket);
-	for (;;)
-		run_slow(NULL, 1);
-}
-
-/* Whatever instruction the others are killed at, one that lives gets its work done. */
-static void kills_at_random_times_stop_nobody(void **state)
-{
-	struct core_child steady;
-	float ms;
-
-	(void)state;
-	core_node_new("1x1G");
-	steady = core_start(share);
-	core_wait(steady.socket);
-	for (unsigned i = 0; i < 60; i++) {
-		struct core_child child = core_start(launch_for_ever);
-
-		core_wait(child.socket);
-		usleep(i * 37 % 1000);
-		core_kill(&child);
-		if (i == 5)
-			core_tell(steady.socket);
-	}
-	core_receive(steady.socket, &ms, sizeof(ms));
-	assert_true(core_succeeded(&steady));
-	assert_true(ms >= 299.9F);
 }
 
 static void passes(void **state)
@@ -650,10 +465,6 @@ int main(void)
 		PASSES(scaled_to_nothing),
 		PASSES(scaled_up),
 		PASSES(bad_scale),
-		cmocka_unit_test(two_processes_take_turns),
-		cmocka_unit_test(the_dead_queue_nothing),
-		cmocka_unit_test(a_dead_holder_is_no_obstacle),
-		cmocka_unit_test(kills_at_random_times_stop_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
