@@ -165,6 +165,7 @@ static void ask_collect(struct ask *ask)
 		}
 		charged_bytes = berth_bytes_add(charged_bytes, state.charged_bytes);
 		asked_bytes = berth_bytes_add(asked_bytes, state.asked_bytes);
+		BERTH_CRASH(ledger_ask_collecting);
 	}
 	ask->charged_bytes = charged_bytes;
 	ask->asked_bytes = asked_bytes;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/crash_point.h"
 #include "base/fd.h"
 #include "region/entry.h"
 #include "region/lockbyte.h"
@@ -53,6 +54,7 @@ static void uses_copy(const struct berth_region *region, uint32_t index,
 			atomic_load_explicit(&from[i].context_bytes, memory_order_acquire);
 		uses[i].module_bytes =
 			atomic_load_explicit(&from[i].module_bytes, memory_order_acquire);
+		BERTH_CRASH(snapshot_copying);
 		uses[i].data_bytes =
 			atomic_load_explicit(&from[i].data_bytes, memory_order_acquire);
 		uses[i].total_bytes =

@@ -179,8 +179,9 @@ static int dead_run(void)
 }
 
 /* Every step of the protocol, once the stage is set. */
-static int life_run(struct berth_seat *seat)
+static int life_run(struct berth_region *region, struct berth_seat *seat)
 {
+	struct berth_snapshot *taken = NULL;
 	int r = 0;
 
 	atomic_store(&board->seated, true);
@@ -195,6 +196,9 @@ static int life_run(struct berth_seat *seat)
 		r = 14;
 	if (r == 0 && ask(seat, ASK) != -ENOMEM)
 		r = 15;
+	if (berth_snapshot_take(region, BERTH_SNAPSHOT_LIVENESS, &taken) < 0)
+		r = 16;
+	berth_snapshot_free(taken);
 	berth_ledger_charge(seat, 0, BERTH_CHARGE_CONTEXT, MIB);
 	berth_ledger_refund(seat, 0, BERTH_CHARGE_DATA, ASK);
 	berth_ledger_refund(seat, 0, BERTH_CHARGE_DATA, DEAD);
@@ -212,7 +216,7 @@ static int victim_run(void)
 	berth_crash_arm(run.point, run.action, run.nth);
 	int r = enter(limit_bytes, flags, &region, &seat);
 	if (r == 0 && run.scenario == SCENARIO_LIFE)
-		r = life_run(seat);
+		r = life_run(region, seat);
 	leave(region, seat);
 	return r;
 }

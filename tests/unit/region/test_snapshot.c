@@ -149,7 +149,7 @@ static void test_consistent_while_written(void **state)
 	pthread_t thread;
 
 	assert_int_equal(pthread_create(&thread, NULL, writer_run, &writer), 0);
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < 400000; i++) {
 		struct berth_snapshot *taken = NULL;
 
 		assert_int_equal(berth_snapshot_take(region, 0, &taken), 0);
@@ -158,7 +158,7 @@ static void test_consistent_while_written(void **state)
 			assert_int_equal(use->data_bytes + use->module_bytes, use->total_bytes);
 		assert_true(use->total_bytes <= 190);
 		berth_snapshot_free(taken);
-		if (i % 500 == 0)
+		if (i % 20000 == 0)
 			check_or_fail(region);
 	}
 	atomic_store(&writer.ended, true);
