@@ -122,6 +122,23 @@ static void remove_locked(struct berth_pointer_shard *shard, struct berth_pointe
 	shard->used_count--;
 }
 
+/* A slot for a key that is not there; NULL: no memory. */
+static struct berth_pointer_slot *add_locked(struct berth_pointer_shard *shard, uint64_t h,
+					     enum berth_key_class key_class, uint64_t key)
+{
+	struct berth_pointer_slot *slot;
+
+	if ((shard->used_count + 1) * 2 > shard->capacity && grow_locked(shard))
+		return NULL;
+	slot = find_locked(shard, h, key_class, key);
+	if (slot) {
+		slot->key = key;
+		slot->key_class = (uint8_t)key_class;
+		shard->used_count++;
+	}
+	return slot;
+}
+
 int berth_pointer_table_put(struct berth_pointer_table *table, enum berth_key_class key_class,
 			    uint64_t key, const struct berth_block *block,
 			    struct berth_block *ret_replaced)
@@ -129,27 +146,19 @@ int berth_pointer_table_put(struct berth_pointer_table *table, enum berth_key_cl
 	uint64_t h = hash(key_class, key);
 	struct berth_pointer_shard *shard = shard_of(table, h);
 	struct berth_pointer_slot *slot;
-	int err = 0;
+	bool known;
 
 	pthread_mutex_lock(&shard->mutex);
 	slot = find_locked(shard, h, key_class, key);
-	if (slot && slot->key_class != BERTH_KEY_NONE) {
+	known = slot && slot->key_class != BERTH_KEY_NONE;
+	if (known)
 		block_load(slot, ret_replaced);
-		err = 1;
-	} else {
-		if ((shard->used_count + 1) * 2 > shard->capacity)
-			err = grow_locked(shard);
-		if (err)
-			goto out;
-		slot = find_locked(shard, h, key_class, key);
-		slot->key = key;
-		slot->key_class = (uint8_t)key_class;
-		shard->used_count++;
-	}
-	block_store(slot, block);
-out:
+	else
+		slot = add_locked(shard, h, key_class, key);
+	if (slot)
+		block_store(slot, block);
 	pthread_mutex_unlock(&shard->mutex);
-	return err;
+	return slot ? known : -ENOMEM;
 }
 
 static bool look_up(struct berth_pointer_table *table, enum berth_key_class key_class, uint64_t key,

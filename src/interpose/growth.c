@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From NVML: what it books for this very process where our pid is the one NVML speaks (the initial pid
- * namespace), else what the whole GPU lost. The second can be another process's doing; it is bounded below
- * by nothing and may charge too much when many start at once, never too little for long: it is
- * only the context's own size, and is given back with it.
+ * From NVML: what it books for this very process where our pid is the one that NVML speaks (the
+ * initial pid namespace), else what the whole GPU lost meanwhile. The second may be partly another
+ * process's doing: a context is then charged too much or too little until it ends.
  *
  * NVML is initialised for the two looks only: held initialised it would let the program call it
  * without doing so itself, which must fail as it does without us.
@@ -16,12 +15,12 @@
 #include "base/process.h"
 #include "interpose/real.h"
 
-#define PROCESS_MAX 1024
+#define PROCESS_MAX 512
 
 /* Bytes that NVML books for this process on the device. false: not listed. */
 static bool own_bytes(nvmlDevice_t device, uint64_t *ret_bytes)
 {
-	nvmlProcessInfo_t infos[PROCESS_MAX];
+	nvmlProcessInfo_t infos[PROCESS_MAX] = { 0 };
 	unsigned int count = PROCESS_MAX;
 	unsigned int pid = (unsigned int)getpid();
 	uint64_t sum = 0;

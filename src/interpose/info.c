@@ -40,7 +40,7 @@ static int view_current(uint64_t total_bytes, uint64_t free_bytes,
 			struct berth_memory_view *ret_view)
 {
 	struct berth_ledger_room room = { 0 };
-	CUdevice device;
+	CUdevice device = 0;
 	int err = 0;
 
 	if (berth_account_state() != BERTH_ACCOUNT_PASSIVE &&

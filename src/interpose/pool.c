@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "account/account.h"
 #include "account/books.h"
@@ -107,6 +108,16 @@ uint64_t berth_pool_owner(int gpu)
 	return gpu < 0 || mask & (1U << gpu) ? 0 : UINT64_MAX - (uint64_t)gpu;
 }
 
+/* A handle as the account keeps it. */
+static CUmemoryPool handle_of(uint64_t number)
+{
+	CUmemoryPool pool;
+
+	_Static_assert(sizeof(pool) == sizeof(number), "a handle is kept whole");
+	memcpy(&pool, &number, sizeof(pool));
+	return pool;
+}
+
 static void measure(CUmemoryPool pool)
 {
 	uint64_t reserved_bytes = 0;
@@ -127,7 +138,7 @@ void berth_pools_measure(void)
 	if (!berth_reserve_any() || berth_capture_running())
 		return;
 	for (size_t i = 0; berth_reserve_pool(i, &pool, &gpu); i++)
-		measure((CUmemoryPool)(uintptr_t)pool);
+		measure(handle_of(pool));
 }
 
 bool berth_pools_trim(int gpu)
@@ -139,8 +150,7 @@ bool berth_pools_trim(int gpu)
 	if (!berth_reserve_any() || berth_capture_running())
 		return false;
 	for (size_t i = 0; berth_reserve_pool(i, &pool, &its_gpu); i++) {
-		if (its_gpu == gpu &&
-		    REAL(cuMemPoolTrimTo, (CUmemoryPool)(uintptr_t)pool, 0) == CUDA_SUCCESS)
+		if (its_gpu == gpu && REAL(cuMemPoolTrimTo, handle_of(pool), 0) == CUDA_SUCCESS)
 			any = true;
 	}
 	berth_pools_measure();
