@@ -1,0 +1,16 @@
+#!/bin/bash
+# What `cmake --install` puts in place works from there.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+run cmake --install "$BERTH_BUILD" --prefix "$work/prefix"
+check "it installs" is "$status" 0
+run "$work/prefix/bin/berth" version
+check "the command finds its own library" has "$out" "$work/prefix/lib"
+check "and simulator" has "$out" "/berth/sim"
+run "$work/prefix/bin/berth" run --sim -q -m 1G -- "$client"
+check "and runs a program in a share" has "$out" "ready"
+for page in man1/berth.1 man1/berth-run.1 man7/berth.7; do
+	check "man page $page" test -s "$work/prefix/share/man/$page"
+done
+check "the completion is a script" bash -n "$work/prefix/share/bash-completion/completions/berth"
+end
