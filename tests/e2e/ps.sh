@@ -45,15 +45,28 @@ kill -9 "${actor_pid[b]}"; wait "${actor_pid[b]}" 2>/dev/null
 run "$berth" ps --json
 check "nor one whose only process was killed" is "$(printf '%s' "$out" | jq -c .)" "[]"
 
-# A process may call itself anything: escapes must not reach the terminal.
-cp "$client" "$work/$(printf 'evil\033[31m')" 2>/dev/null
-mkfifo "$work/e.in"
-"$berth" run -q --sim -m 1G -- "$work/$(printf 'evil\033[31m')" <"$work/e.in" >"$work/e.out" &
-children+=($!)
-exec {e}>"$work/e.in"
-for _ in $(seq 200); do grep -q ready "$work/e.out" && break; sleep 0.05; done
-run "$berth" ps
+# A process may call itself anything: escapes must not reach the terminal, and a name made to look like the end of
+# a stat line must not make a living process look dead.
+named() { # NAME: a program of that name sits in a share of its own
+	cp "$client" "$work/$1" && mkfifo "$work/e.in"
+	"$berth" run -q --sim -m 1G -- "$work/$1" <"$work/e.in" >"$work/e.out" 2>&1 &
+	children+=($!)
+	exec {e}>"$work/e.in"
+	for _ in $(seq 200); do grep -q ready "$work/e.out" && break; sleep 0.05; done
+	echo 'alloc x 300M' >&"$e"
+	for _ in $(seq 200); do grep -q 'x ok' "$work/e.out" && break; sleep 0.05; done
+	run "$berth" ps
+	echo quit >&"$e"
+	wait "${children[-1]}"
+	exec {e}>&-
+	rm "$work/e.in"
+}
+named "$(printf 'evil\033[31m')"
 check "names chosen by others are escaped" is "$(printf '%s' "$out" | grep -c "$(printf '\033')")" 0
 check "but shown" has "$out" 'evil\x1b[31m'
-echo quit >&"$e"
+for name in 'a Zoo' ') Z 1 (' '               ' ') Z x'; do
+	named "$name"
+	check "'$name' lives, with what it holds" has "$(printf '%s' "$out" | tr -s ' ')" "1 300 MiB"
+	check "'$name' is named" has "$out" "$work/$name"
+done
 end
