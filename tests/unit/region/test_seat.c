@@ -12,14 +12,20 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "region/layout.h"
 #include "region/ledger.h"
 #include "region/snapshot.h"
@@ -436,6 +442,78 @@ static void test_eight_find_one_dead(void **state)
 	assert_int_equal(munmap(open, 4096), 0);
 }
 
+/* On overlayfs a mapping pins the file below, not the open file with our lock. */
+static int overlay_mount(const char *dir)
+{
+	char path[4][PATH_MAX];
+	char options[3 * PATH_MAX + 64];
+	static const char *const names[] = { "lower", "upper", "work", "merged" };
+
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("tmpfs", dir, "tmpfs", 0, NULL) < 0)
+		return -1;
+	for (int i = 0; i < 4; i++) {
+		(void)snprintf(path[i], sizeof path[i], "%s/%s", dir, names[i]);
+		if (mkdir(path[i], 0700) < 0)
+			return -1;
+	}
+	(void)snprintf(options, sizeof options, "lowerdir=%s,upperdir=%s,workdir=%s", path[0],
+		       path[1], path[2]);
+	return mount("overlay", path[3], "overlay", 0, options);
+}
+
+static int live_on_overlay(void *arg)
+{
+	struct scratch *scratch = arg;
+	struct berth_region_spec spec = spec_of(1024 * MIB);
+	struct berth_region *region = NULL;
+	struct berth_seat *seat = NULL;
+	char path[PATH_MAX];
+
+	if (overlay_mount(scratch->dir) < 0)
+		return 77;
+	(void)snprintf(path, sizeof path, "%s/merged/region.cache", scratch->dir);
+	if (berth_region_join(path, &spec, 0, &region, NULL, NULL) < 0 ||
+	    berth_seat_claim(region, 0, &seat, NULL, NULL) < 0)
+		return 1;
+	if (berth_seat_alive(region, 0) != 1)
+		return 2;
+	struct sitter sitter = { path, 600 * MIB, then_die };
+	if (child_end(child_start(sit, &sitter)) != -SIGKILL)
+		return 3;
+	if (berth_seat_alive(region, 1) != 0 || charged_bytes(region, 0) != 0)
+		return 4;
+	/* A child of ours that forgets the seat neither keeps nor ends it. */
+	pid_t son = fork();
+	if (son == 0) {
+		berth_seat_forget(seat);
+		berth_region_forget(region);
+		(void)pause();
+		_exit(0);
+	}
+	int alive = berth_seat_alive(region, 0);
+	berth_seat_leave(seat);
+	uint64_t deadline_ns = berth_deadline_after(10 * BERTH_NS_PER_S);
+	while (berth_seat_alive(region, 0) != 0 && !berth_deadline_passed(deadline_ns))
+		(void)usleep(100); /* until the son has come to forget it */
+	int alive_after = berth_seat_alive(region, 0);
+	(void)kill(son, SIGKILL);
+	(void)child_end(son);
+	berth_region_close(region);
+	return alive == 1 && alive_after == 0 ? 0 : 5;
+}
+
+static void test_overlay(void **state)
+{
+	int status = child_end(child_start(live_on_overlay, *state));
+
+	if (status == 77) {
+		print_message("can't mount an overlay here: skipped\n");
+		skip();
+	}
+	assert_int_equal(status, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
 
 int main(void)
@@ -446,7 +524,7 @@ int main(void)
 		TEST(test_one_seat_per_region),  TEST(test_path_replaced),
 		TEST(test_foreign_seat),         TEST(test_table_full_of_living),
 		TEST(test_three_tables_of_dead), TEST(test_table_full_of_dead),
-		TEST(test_eight_find_one_dead),
+		TEST(test_eight_find_one_dead),  TEST(test_overlay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
