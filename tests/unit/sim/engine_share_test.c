@@ -14,21 +14,30 @@
 #include "sim/node/node.h"
 #include "sim/node/timeline.h"
 
-static void share(int socket)
+/* 300 ms of work, in ms of device time from begin to end. */
+static float measure(void)
 {
 	CUevent start, end;
 	float ms;
 
-	engine_begin();
 	CHECK_OK(cuEventCreate(&start, 0));
 	CHECK_OK(cuEventCreate(&end, 0));
-	core_tell(socket);
-	core_wait(socket);
 	CHECK_OK(cuEventRecord(start, NULL));
 	engine_run_slow(NULL, 150);
 	CHECK_OK(cuEventRecord(end, NULL));
 	CHECK_OK(cuEventSynchronize(end));
 	CHECK_OK(cuEventElapsedTime(&ms, start, end));
+	return ms;
+}
+
+static void share(int socket)
+{
+	float ms;
+
+	engine_begin();
+	core_tell(socket);
+	core_wait(socket);
+	ms = measure();
 	core_send(socket, &ms, sizeof(ms));
 }
 
@@ -71,24 +80,38 @@ static void hog(int socket)
 	pause();
 }
 
-/* 200 s are queued by a process that is killed: its successor has the GPU for itself. */
+static void work_after_a_death(int socket)
+{
+	float ms, least = 0;
+
+	engine_begin();
+	core_tell(socket);
+	core_wait(socket);
+	for (int round = 0; round < 5; round++) {
+		ms = measure();
+		least = round && least < ms ? least : ms;
+	}
+	core_send(socket, &least, sizeof(least));
+}
+
+/* 200 s are queued by a process that is killed: those that live share only with each other. The
+ * least of some rounds, since on a busy machine one may have begun late. */
 static void the_dead_queue_nothing(void **state)
 {
-	struct core_child child;
+	struct core_child steady, child;
 	float ms;
 
 	(void)state;
 	core_node_new("1x1G");
+	steady = core_start(work_after_a_death);
+	core_wait(steady.socket);
 	child = core_start(hog);
 	core_wait(child.socket);
 	core_kill(&child);
-	child = core_start(share);
-	core_wait(child.socket);
-	core_tell(child.socket);
-	core_receive(child.socket, &ms, sizeof(ms));
-	assert_true(core_succeeded(&child));
-	/* and not after those 200 s */
-	assert_true(ms >= 299.9F && ms < 100000.0F);
+	core_tell(steady.socket);
+	core_receive(steady.socket, &ms, sizeof(ms));
+	assert_true(core_succeeded(&steady));
+	assert_true(ms >= 299.9F && ms < 450.0F);
 }
 
 /* Killed with the timeline's lock, in the middle of a change. */
