@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Birth: a region appears complete or not at all. It is built without a name (O_TMPFILE), then
- * linkat gives it one; whoever loses that race opens the winner's. So there is no half-made state to
- * wait for, no time-out, and nothing to clean up after a death. Rejected: create, lock, fill, with a
- * flag that others wait for; every death in between leaves a file that holds up all who come.
+ * linkat gives it one; whoever loses that race opens the winner's. So there is no half-made state
+ * to wait for, no time-out, and nothing to clean up after a death. Rejected: create, lock, fill,
+ * with a flag that others wait for; every death in between leaves a file that holds up all who
+ * come.
  *
  * Where the file system has no nameless files (NFS, FUSE, old overlayfs) the file is built under a
- * name of its own, ".NAME.PID-RANDOM.birth", whose creator holds its creation byte. Such a name never
- * matches *.cache. The next creator removes those whose byte is free.
+ * name of its own, ".NAME.PID-RANDOM.birth", whose creator holds its creation byte. Such a name
+ * never matches *.cache. The next creator removes those whose byte is free.
  *
  * Killed after                what others see                who repairs
  * the file is made            nothing                        the kernel frees it (named: an orphan,
  * it has its size             nothing                        removed by the next creator)
  * it is filled                nothing                        the same
- * the name leads to it        a whole region, nobody in it   nothing to repair (named: a second name
- *                                                            for it, removed likewise)
+ * the name leads to it        a whole region, nobody in it   nothing to repair (named: a second
+ *                                                            name for it, removed likewise)
  *
  * The file's pages are really there before the name is: a full file system is -ENOSPC here, not a
  * SIGBUS later.
@@ -224,8 +225,11 @@ static int name_give(int fd, const struct birth_place *place, const char *path)
 		return 0;
 	if (errno != ENOENT)
 		return -errno;
-	/* No /proc: needs CAP_DAC_READ_SEARCH, or Linux 6.10. */
-	return linkat(fd, "", AT_FDCWD, path, AT_EMPTY_PATH) < 0 ? -errno : 0;
+	/* No /proc: needs CAP_DAC_READ_SEARCH, or Linux 6.10; else it is as if nameless files were
+	 * unknown. */
+	if (linkat(fd, "", AT_FDCWD, path, AT_EMPTY_PATH) == 0)
+		return 0;
+	return errno == ENOENT ? -EOPNOTSUPP : -errno;
 }
 
 static int file_build(int fd, const struct birth_place *place, const char *path,
@@ -280,16 +284,28 @@ static int make_failed(const char *path, const struct birth_place *place, int er
 	}
 }
 
-static int make_in(struct birth_place *place, const char *path,
-		   const struct berth_region_spec *spec, bool named)
+static int make_nameless(struct birth_place *place, const char *path,
+			 const struct berth_region_spec *spec)
 {
-	BERTH_FD int fd = named ? named_open(place) : nameless_open(place);
+	BERTH_FD int fd = nameless_open(place);
 
-	if (!named && nameless_unknown(fd))
-		fd = named_open(place);
-	int r = fd < 0 ? fd : file_build(fd, place, path, spec);
-	if (place->temporary[0] != '\0')
+	return fd < 0 ? fd : file_build(fd, place, path, spec);
+}
+
+static int make_named(struct birth_place *place, const char *path,
+		      const struct berth_region_spec *spec)
+{
+	int r = -ENOENT;
+
+	for (int i = 0; r == -ENOENT && i < NAME_TRIES; i++) {
+		BERTH_FD int fd = named_open(place);
+
+		if (fd < 0)
+			return fd;
+		/* -ENOENT: taken for an orphan before it was locked. */
+		r = file_build(fd, place, path, spec);
 		(void)unlink(place->temporary); /* else an orphan that the next creator removes */
+	}
 	return r;
 }
 
@@ -305,7 +321,9 @@ int berth_birth_make(const char *path, const struct berth_region_spec *spec, boo
 	if (r == 0) {
 		/* The creation byte of a named file must not be inherited: no fork meanwhile. */
 		berth_lockbyte_enter();
-		r = make_in(&place, path, spec, named);
+		r = named ? -EOPNOTSUPP : make_nameless(&place, path, spec);
+		if (nameless_unknown(r))
+			r = make_named(&place, path, spec);
 		berth_lockbyte_leave();
 	}
 	return r < 0 ? make_failed(path, &place, r, reason) : 0;

@@ -3,8 +3,8 @@
  * A ledger entry's word and how to read an entry at one instant. The protocol is in ledger.c.
  *
  * word: bit 0 asking | bits 1..19 nonce, +1 at each announcement | bits 20..63 version, +1 at each
- * change of the charge. So a word never comes back: a late compare-and-swap on an old one fails, and
- * an unchanged version means an unchanged charge. (2^44 versions: 20 days of nothing but
+ * change of the charge. So a word never comes back: a late compare-and-swap on an old one fails,
+ * and an unchanged version means an unchanged charge. (2^44 versions: 20 days of nothing but
  * allocations within one read.)
  */
 #ifndef BERTH_REGION_ENTRY_H
@@ -65,7 +65,8 @@ struct berth_entry_state {
 
 /* All three as they were together at one instant of the call. The value that is the charge is
  * written only before the word moves on, so an unchanged word vouches for it. Another round means
- * that the owner got something done. Acquire: the second read of the word comes after the values'. */
+ * that the owner got something done. Acquire: the second read of the word comes after the
+ * values'. */
 static inline struct berth_entry_state berth_entry_read(const struct berth_layout_entry *entry)
 {
 	struct berth_entry_state state;

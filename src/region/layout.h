@@ -2,12 +2,13 @@
  *
  * What is in memory: the bytes of a region, and of its lock bytes. No other file knows an offset.
  *
- * The first 2,008,952 bytes are HAMi's layout 1.2 (little-endian, 64-bit, glibc), so that its device
- * plugin and monitor read our regions. Our own tail follows at BERTH_TAIL_OFFSET.
+ * The first 2,008,952 bytes are HAMi's layout 1.2 (little-endian, 64-bit, glibc), so that its
+ * device plugin and monitor read our regions. Our own tail follows at BERTH_TAIL_OFFSET.
  *
  * Each field says: writer; what orders it; what it is after a crash. "owner" is the process that
- * holds the seat's lock byte, "reaper" one that holds the seat's reap byte while the seat byte is free.
- * Everything that changes after birth is a C11 atomic, because other processes read it meanwhile.
+ * holds the seat's lock byte, "reaper" one that holds the seat's reap byte while the seat byte is
+ * free. Everything that changes after birth is a C11 atomic, because other processes read it
+ * meanwhile.
  */
 #ifndef BERTH_REGION_LAYOUT_H
 #define BERTH_REGION_LAYOUT_H
@@ -22,8 +23,9 @@
 #define BERTH_LAYOUT_MAJOR 1
 #define BERTH_LAYOUT_MINOR 2
 
-/* Bytes of one seat on one GPU, as HAMi's readers see them: the mirror of the ledger. Writer: owner,
- * between an odd and an even seat sequence. After a crash: stale or torn; the ledger is right. */
+/* Bytes of one seat on one GPU, as HAMi's readers see them: the mirror of the ledger. Writer:
+ * owner, between an odd and an even seat sequence. After a crash: stale or torn; the ledger is
+ * right. */
 struct berth_layout_use {
 	_Atomic uint64_t context_bytes;
 	_Atomic uint64_t module_bytes;
@@ -176,7 +178,7 @@ struct berth_layout {
 /* Lock bytes: no data lies there, the kernel only counts with them. */
 #define BERTH_LOCK_POSTINIT 0x40000000LL /* start-up steps; newer HAMi-core locks the same byte */
 #define BERTH_LOCK_CREATION 0x40000001LL /* a renewal of limits */
-#define BERTH_LOCK_SEAT     0x40001000LL /* + index: held by the living owner, by nobody else ever */
+#define BERTH_LOCK_SEAT     0x40001000LL /* + index: held by the living owner only */
 #define BERTH_LOCK_REAP     0x40002000LL /* + index: whoever takes or empties the seat */
 
 /* HAMi's offsets, one assertion each. */

@@ -15,42 +15,43 @@
  *   A2 announce   word = asking, with a new nonce.
  *   A3 collect    limit; then each other seat's entry, read at one instant each. C = own charge and
  *                 the others', O = bytes of the others' undecided asks.
- *   A4 refuse     if C + bytes > limit: ask the kernel which of the counted seats live, until the living
- *                 alone leave no room; the dead are emptied and left out. Too few: A3. Then, if the
- *                 version of any seat that counts has moved since A3: A3. Else withdraw (asking ->
- *                 idle) and refuse.
+ *   A4 refuse     if C + bytes > limit: ask the kernel which of the counted seats live, until the
+ *                 living alone leave no room; the dead are emptied and left out. Too few: A3. Then,
+ *                 if the version of any seat that counts has moved since A3: A3. Else withdraw
+ *                 (asking -> idle) and refuse.
  *   A5 grant      if C + O + bytes <= limit: compare-and-swap the own word asking -> next version.
  *                 This write is the grant. It fails if somebody cancelled: A8.
  *   A6 mirror     HAMi's figures follow.
- *   A7 clear      (undecided asks are in the way) If this ask was cancelled: A8. If a lower seat asks:
- *                 withdraw, A8. Else cancel all higher asks (asking -> idle, by compare-and-swap on
- *                 the word as seen), A3.
+ *   A7 clear      (undecided asks are in the way) If this ask was cancelled: A8. If a lower seat
+ *                 asks: withdraw, A8. Else cancel all higher asks (asking -> idle, by
+ *                 compare-and-swap on the word as seen), A3.
  *   A8 stand back wait until every lower seat's ask seen now has moved; cancel those that haven't
  *                 moved for 1 ms: their askers are dead, stopped or not running. A1.
  * A refund or a forced charge: R1 prepare, R2 word = next version, R3 mirror.
  * All accesses to words and limits are sequentially consistent; values are written with release
  * after the word that freed them, before the word that publishes them.
  *
- * WHY NEVER OVER. Order asks by their announcements (A2). Claim: right after the grant of ask a, the
- * charges plus the bytes of all undecided asks announced before a fit a limit that was in force while
- * a was undecided. If no ask
- * announced after a was granted while a was undecided: every other seat's change since a's collect
- * read it is a refund, or the grant of an ask that the collect saw undecided and counted in O (one
- * announced later than the read is announced after a). If some was, let b be the last such: b
- * announced and then collected while a was undecided (a's nonce proves it), so b's claim covers a's
- * bytes and those of all asks announced before a; since b's grant there were only grants of asks
- * announced before a, which b's claim covers too. A newcomer raises seat_high before it announces:
- * reading seat_high counts as reading it.
+ * WHY NEVER OVER. Order asks by their announcements (A2). Claim: right after the grant of ask a,
+ * the charges plus the bytes of all undecided asks announced before a fit a limit that was in force
+ * while a was undecided. If no ask announced after a was granted while a was undecided: every other
+ * seat's change since a's collect read it is a refund, or the grant of an ask that the collect saw
+ * undecided and counted in O (one announced later than the read is announced after a). If some was,
+ * let b be the last such: b announced and then collected while a was undecided (a's nonce proves
+ * it), so b's claim covers a's bytes and those of all asks announced before a; since b's grant there
+ * were only grants of asks announced before a, which b's claim covers too. A newcomer raises
+ * seat_high before it announces: reading seat_high counts as reading it. A seat left out as dead
+ * charges again only for a new owner, who announces after a. (A forced charge asks nobody: it may
+ * exceed the limit, and asks are refused until the sum fits again.)
  *
  * WHY NO FALSE REFUSAL. At A4 the first question about a living seat lies after all reads of A3 and
- * before all of the checks. At that instant every counted seat was alive (it was so later, and a new
- * owner would have moved the version) and had the charge that was counted (its version didn't move).
- * So at that one instant the living left no room. Undecided asks aren't in this sum.
+ * before all of the checks. At that instant every counted seat was alive (it was so later, and a
+ * new owner would have moved the version) and had the charge that was counted (its version didn't
+ * move). So at that one instant the living left no room. Undecided asks aren't in this sum.
  *
- * WHY SOMEBODY GETS THROUGH. A4 starts over only if a counted charge moved or a dead seat was found.
- * At A7 the lowest asker's way is made free: it cancels the higher ones, which at A8 wait for it. So
- * an asker that runs is held up only by others that get through. An asker that doesn't run for 1 ms is
- * cancelled by whoever minds.
+ * WHY SOMEBODY GETS THROUGH. A4 starts over only if a counted charge moved or a dead seat was
+ * found. At A7 the lowest asker's way is made free: it cancels the higher ones, which at A8 wait
+ * for it. So an asker that runs is held up only by others that get through. An asker that doesn't
+ * run for 1 ms is cancelled by whoever minds.
  *
  * Killed after  what others see                              who repairs
  * A1            the charge as before                         nothing to repair; the seat is reaped
@@ -58,15 +59,16 @@
  * A4            idle, the charge as before                   the seat is reaped
  * A5            the charge with the grant                    askers leave the dead out; reaped
  * A6 half       sequence odd, figures torn                   readers use the ledger; reaped
- * A7, A8        some asks cancelled                          their owners notice at A5, ask again
+ * A7, A8        some asks cancelled                          their owners notice at A5 or A7
  * R1            the charge as before                         askers leave the dead out; reaped
  * R2, R3        the charge after the refund                  the same as A6
  * Stopped instead of killed: the same, but nothing is reaped, and what is charged stays charged.
  *
- * REJECTED. A process-shared semaphore or robust mutex (the dead hold everybody up, or thread ids of two
- * namespaces clash). Check, then add (two pass together). Counting announced asks in refusals (two that
- * exclude each other are both refused). A separate "granted" state (a process stopped between grant
- * and charge is counted twice or not at all). Symmetric cancelling (two cancel each other for ever).
+ * REJECTED. A process-shared semaphore or robust mutex (the dead hold everybody up, or thread ids
+ * of two namespaces clash). Check, then add (two pass together). Counting announced asks in
+ * refusals (two that exclude each other are both refused). A separate "granted" state (a process
+ * stopped between grant and charge is counted twice or not at all). Symmetric cancelling (two
+ * cancel each other for ever).
  */
 #include "region/ledger.h"
 

@@ -2,7 +2,8 @@
  *
  * The ledger: bytes charged per seat and GPU. Charge before the driver call, refund if it fails,
  * refund after a successful free. Never over the limit, never a false refusal, nobody waits for
- * a stopped or dead process (the protocol and its crash table: ledger.c; its proof: models/ledger.pml).
+ * a stopped or dead process (the protocol and its crash table: ledger.c; its proof:
+ * models/ledger.pml).
  */
 #ifndef BERTH_REGION_LEDGER_H
 #define BERTH_REGION_LEDGER_H
@@ -17,7 +18,8 @@ enum berth_charge_kind {
 	BERTH_CHARGE_DATA,
 };
 
-/* 0 = granted and charged; -ENOMEM = refused: it does not fit; -EINVAL: no such GPU. Thread-safe, not
+/* 0 = granted and charged; -ENOMEM = refused: it does not fit; -EINVAL: no such GPU; -ECHILD: in a
+ * child that has the parent's seat by memory only (so for every function here). Thread-safe, not
  * async-signal-safe, lock-free between processes, no system call unless refused or contended. */
 BERTH_MUST_CHECK int berth_ledger_ask(struct berth_seat *seat, uint32_t gpu,
 				      enum berth_charge_kind kind, uint64_t bytes);

@@ -3,9 +3,10 @@
  * Merging needs no lock: each limit is one word, only ever lowered, by compare-and-swap.
  *
  * Raising happens in a renewal only: 1. lock the creation byte; 2. look: nobody living sits there;
- * 3. exchange each limit; 4. look again; 5. somebody came meanwhile: lower again to what the exchange
- * took out. A claimer locks its seat's byte, then looks at the creation byte, then merges. So either
- * the renewer sees the claimer at 2 or 4, or the claimer waits for the renewer and merges after it.
+ * 3. exchange each limit; 4. look again; 5. somebody came meanwhile: lower again to what the
+ * exchange took out. A claimer locks its seat's byte, then looks at the creation byte, then merges.
+ * So either the renewer sees the claimer at 2 or 4, or the claimer waits for the renewer and merges
+ * after it.
  *
  * Killed after step  what others see             who repairs
  * 1, 2               the byte is free again       nothing to repair
@@ -140,8 +141,8 @@ static int anybody_living(struct berth_region *region, int fd)
 static int renew_locked(struct berth_region *region, int fd)
 {
 	struct berth_layout_head *head = &region->layout->head;
-	uint64_t bytes_before[BERTH_GPU_MAX];
-	uint64_t pct_before[BERTH_GPU_MAX];
+	uint64_t bytes_before[BERTH_GPU_MAX] = { 0 };
+	uint64_t pct_before[BERTH_GPU_MAX] = { 0 };
 	int living = anybody_living(region, fd); /* 2 */
 
 	if (living != 0)

@@ -95,8 +95,8 @@ void berth_lockbyte_drop(int fd, int64_t offset)
 {
 	struct flock lock;
 
-	/* Unlocking what we hold can't fail on a local file system; elsewhere the close that follows
-	 * drops it. */
+	/* Unlocking what we hold can't fail on a local file system; elsewhere the close that
+	 * follows drops it. */
 	(void)lock_call(fd, F_OFD_SETLK, F_UNLCK, offset, &lock);
 }
 

@@ -2,13 +2,15 @@
  *
  * Lock bytes of a region: open-file-description locks (F_OFD_SETLK), never waited for. They belong
  * to the open file, so a foreign close of the same file in this process doesn't drop them (POSIX
- * record locks would go), and the mapping of an open file keeps them after its descriptor is closed.
+ * record locks would go), and the mapping of an open file keeps them after its descriptor is
+ * closed.
  *
  * An open file is inherited by a fork child, which would then keep the parent's lock alive. So
- * locks are only taken between berth_lockbyte_enter and _leave, during which no fork of this process
- * can happen (a pthread_atfork handler waits); at _leave every lock is dropped, pinned by a mapping
- * that isn't inherited (MADV_DONTFORK), or its descriptor is known to be closed in the child. A raw
- * clone by another thread in these microseconds isn't covered: there is no hook for it.
+ * locks are only taken between berth_lockbyte_enter and _leave, during which no fork of this
+ * process can happen (a pthread_atfork handler waits); at _leave every lock is dropped, pinned by a
+ * mapping that isn't inherited (MADV_DONTFORK), or its descriptor is known to be closed in the
+ * child. A raw clone by another thread in these microseconds isn't covered: there is no hook for
+ * it.
  */
 #ifndef BERTH_REGION_LOCKBYTE_H
 #define BERTH_REGION_LOCKBYTE_H

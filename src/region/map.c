@@ -149,7 +149,7 @@ static int marks_check(int fd, const char *path, off_t size, struct berth_reason
 }
 
 /* A page that is wiped in children. Where the kernel can't (before 4.14), forget clears it. */
-static int mark_make(const _Atomic uint64_t **ret_mark)
+static int mark_make(_Atomic uint64_t **ret_mark)
 {
 	size_t size = (size_t)sysconf(_SC_PAGESIZE);
 	_Atomic uint64_t *mark =
@@ -252,7 +252,7 @@ int berth_map_make(int fd, const char *path, bool writable, struct berth_region 
 static void mark_free(struct berth_region *region)
 {
 	if (region->mark)
-		(void)munmap((void *)(uintptr_t)region->mark,
+		(void)munmap(region->mark,
 			     (size_t)sysconf(_SC_PAGESIZE)); /* can't fail: we mapped it */
 }
 

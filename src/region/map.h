@@ -4,12 +4,13 @@
  * this room.
  *
  * Whose object: `mark` lies in a page that the kernel wipes in every child that doesn't share our
- * memory (fork or raw clone). There the mapping is gone (MADV_DONTFORK), so everything that reads it
- * asks berth_map_ours first.
+ * memory (fork or raw clone). There the mapping is gone (MADV_DONTFORK), so everything that reads
+ * it asks berth_map_ours first.
  *
  * A file that somebody cuts short while it is mapped kills its users by SIGBUS: whoever may write
- * the file could as well write nonsense into it, and the kernel offers no seal for files with a name.
- * So the file is 0600, its size is checked before it is mapped, and nothing of ours truncates one.
+ * the file could as well write nonsense into it, and the kernel offers no seal for files with a
+ * name. So the file is 0600, its size is checked before it is mapped, and nothing of ours truncates
+ * one.
  */
 #ifndef BERTH_REGION_MAP_H
 #define BERTH_REGION_MAP_H
@@ -25,8 +26,8 @@
 
 struct berth_region {
 	struct berth_layout *layout;
-	const _Atomic uint64_t *mark; /* 1 in the process that mapped it, 0 in its children */
-	char *path;                   /* absolute: the program may change its directory */
+	_Atomic uint64_t *mark; /* 1 in the process that mapped it, 0 in its children */
+	char *path;             /* absolute: the program may change its directory */
 	dev_t device;
 	ino_t inode;
 	bool writable;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The mirror: HAMi's used[] of our own seat, for readers that know nothing of the ledger. Only for
- * files of this room. The caller holds the seat's mutex, so there is one writer; the sequence number is odd
- * from before the ledger's word changes until the mirror agrees with it. So: an even number that
- * didn't move vouches that mirror and ledger say the same.
+ * files of this room. The caller holds the seat's mutex, so there is one writer; the sequence
+ * number is odd from before the ledger's word changes until the mirror agrees with it. So: an even
+ * number that didn't move vouches that mirror and ledger say the same.
  */
 #ifndef BERTH_REGION_MIRROR_H
 #define BERTH_REGION_MIRROR_H

@@ -19,9 +19,9 @@
  *   5 sequence made even                      dead, figures zero                 the next reaper
  *   6 generation made even                    an empty seat                      nothing to repair
  *
- * A claim (seat.c) locks the reap byte (1), empties what it finds (2, as above), locks the seat byte
- * (3), makes the generation odd (4), writes who it is (5), sets the status (6), drops the reap byte
- * (7):
+ * A claim (seat.c) locks the reap byte (1), empties what it finds (2, as above), locks the seat
+ * byte (3), makes the generation odd (4), writes who it is (5), sets the status (6), drops the reap
+ * byte (7):
  *   killed after 1 to 3    an empty or dead seat, as it was    nothing, or the next reaper
  *   killed after 4 to 7    a dead seat with a charge of zero   the next reaper
  * A stopped claimer keeps this one seat from others, and nothing else.

@@ -11,8 +11,8 @@
 void berth_recover_empty(struct berth_region *region, uint32_t index);
 
 /* Empties the seat if it is dead, with locks of the open file fd. 1, 0 or -errno as
- * berth_seat_reap; the caller is inside berth_lockbyte_enter. An asker may ignore the result: it goes
- * on without the dead whether they are emptied or not. */
+ * berth_seat_reap; the caller is inside berth_lockbyte_enter. An asker may ignore the result: it
+ * goes on without the dead whether they are emptied or not. */
 int berth_recover_reap(struct berth_region *region, int fd, uint32_t index);
 
 /* True if another implementation took the place: a status that none of our protocols wrote. */

@@ -51,10 +51,10 @@ struct berth_region;
 /* Joins the region at path. With a spec: creates it if it is absent, and where limits differ the
  * smaller one is in force ("none" never wins). Without (NULL): -ENOENT if it is absent.
  * Refused, with the reason: not a regular file, a symlink, owned by a third user in a sticky
- * directory (-EPERM), a foreign or half-written content (-EBADMSG), another format signature (-EPROTONOSUPPORT),
- * a spec GPU that the region does not have (-ENODEV), no space (-ENOSPC), the directory not writable.
- * The mapping is MADV_DONTFORK. Free with berth_region_close. Thread-safe; in a fork child the
- * object may only be passed to berth_region_forget. */
+ * directory (-EPERM), a foreign or half-written content (-EBADMSG), another format signature
+ * (-EPROTONOSUPPORT), a spec GPU that the region does not have (-ENODEV), no space (-ENOSPC), the
+ * directory not writable. The mapping is MADV_DONTFORK. Free with berth_region_close. Thread-safe;
+ * in a fork child the object may only be passed to berth_region_forget. */
 BERTH_MUST_CHECK int berth_region_join(const char *path, const struct berth_region_spec *spec,
 				       unsigned flags, struct berth_region **ret_region,
 				       struct berth_region_joined *ret_joined,

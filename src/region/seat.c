@@ -7,16 +7,16 @@
  * closed. A claim opens the file once more, locks the seat's byte through that, maps a page of it
  * without access rights (the pin) and closes the descriptor. The pin keeps the open file, hence the
  * lock, until the process's memory goes: exit, signal, SIGKILL, exec. MADV_DONTFORK keeps it out
- * of children. Found by experiment on tmpfs and ext4; overlayfs maps the file below instead, so there
- * (and on file systems that nobody has tried) the descriptor stays as well, and the child closes its
- * copy in berth_seat_forget.
- * Rejected: a POSIX record lock (gone at any foreign open and close of the file in the process), flock
- * (kept by children), a pid in the seat (reused, and means nothing in another namespace), a robust
- * mutex (compares thread ids of one namespace).
+ * of children. Found by experiment on tmpfs and ext4; overlayfs maps the file below instead, so
+ * there (and on file systems that nobody has tried) the descriptor stays as well, and the child
+ * closes its copy in berth_seat_forget.
+ * Rejected: a POSIX record lock (gone at any foreign open and close of the file in the process),
+ * flock (kept by children), a pid in the seat (reused, and means nothing in another namespace), a
+ * robust mutex (compares thread ids of one namespace).
  *
  * Where a claim looks: first a few places that are free or whose owner is dead, from a cursor that
- * moves on with each claim, so that many who come at once don't all try the same; then a new place at
- * the high end; only when there is none, all of them. So high stays near the largest number that
+ * moves on with each claim, so that many who come at once don't all try the same; then a new place
+ * at the high end; only when there is none, all of them. So high stays near the largest number that
  * ever sat there together, and what a joiner pays doesn't grow with the number of the dead.
  * The crash table is in recover.c.
  */
@@ -43,9 +43,10 @@ enum {
 };
 
 /* Steps 1 to 3 of the claim. 1 = the reap and the seat byte are ours and the seat is empty, 0 = not
- * to be had, -errno = the kernel can't lock. The seat is emptied *before* its byte is taken: a claimer
- * that were stopped in between would make a dead seat look alive with the dead one's charge, and
- * askers would be refused because of it. Under the reap byte nobody else can take the seat byte. */
+ * to be had, -errno = the kernel can't lock. The seat is emptied *before* its byte is taken: a
+ * claimer that were stopped in between would make a dead seat look alive with the dead one's
+ * charge, and askers would be refused because of it. Under the reap byte nobody else can take the
+ * seat byte. */
 static int place_try(struct berth_region *region, int fd, uint32_t index, uint32_t *ret_reaped)
 {
 	const _Atomic uint64_t *generation = &region->layout->tail.generation[index];
@@ -270,7 +271,8 @@ void berth_seat_leave(struct berth_seat *seat)
 
 	if (berth_map_ours(region)) {
 		/* The seat byte is ours, so no reap byte is needed: reapers and claimers both stop
-		 * at the seat byte. The mutex waits for a thread that is in the middle of an ask. */
+		 * at the seat byte. The mutex waits for a thread that is in the middle of an
+		 * ask. */
 		pthread_mutex_lock(&seat->mutex);
 		berth_recover_empty(region, seat->index);
 		BERTH_CRASH(seat_left);

@@ -20,13 +20,15 @@ struct berth_seat_claimed {
 
 /* Takes a seat for this process. host_pid: as NVML will show it, 0 = unknown (set later).
  * -EUSERS, with the reason, when all seats are taken by the living. The region must outlive the
- * seat and have been joined, not viewed. Thread-safe between processes; one seat per process and region. */
+ * seat and have been joined, not viewed. Thread-safe between processes; one seat per process and
+ * region. */
 BERTH_MUST_CHECK int berth_seat_claim(struct berth_region *region, int32_t host_pid,
 				      struct berth_seat **ret_seat,
 				      struct berth_seat_claimed *ret_claimed,
 				      struct berth_reason *reason);
 
-/* Tidy exit: empties the seat and frees it early. Only housekeeping; nothing depends on it. NULL is fine. */
+/* Tidy exit: empties the seat and frees it early. Only housekeeping; nothing depends on it. NULL is
+ * fine. */
 void berth_seat_leave(struct berth_seat *seat);
 /* In a fork child: frees the object without touching the parent's seat. */
 void berth_seat_forget(struct berth_seat *seat);

@@ -2,8 +2,8 @@
  *
  * Reading a whole region without a lock. A seat's sequence number is even and unmoved: its figures
  * belong together. Odd: the reader looks again, at growing distances, and at most SEQUENCE_TRIES
- * times; a number that stays odd belongs to a dead or stopped writer. Then the figures are marked torn and
- * the total is the ledger's, which is whole at any moment.
+ * times; a number that stays odd belongs to a dead or stopped writer. Then the figures are marked
+ * torn and the total is the ledger's, which is whole at any moment.
  */
 #include "region/snapshot.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Readers that are stopped in the middle of a read while what they read changes. Races that chance finds
- * once in a million asks, made to happen.
+ * Readers that are stopped in the middle of a read while what they read changes. Races that chance
+ * finds once in a million asks, made to happen.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,8 +106,8 @@ static int ask_300(void)
 	return -r;
 }
 
-/* 600M move from the seat that was read to the one that wasn't: read together they are 1200M, although
- * there was room for 300M all the while. */
+/* 600M move from the seat that was read to the one that wasn't: read together they are 1200M,
+ * although there was room for 300M all the while. */
 static void test_bytes_move_on(void **state)
 {
 	(void)state;
@@ -118,7 +118,8 @@ static void test_bytes_move_on(void **state)
 	assert_int_equal(reader_end(pid), 0);
 }
 
-/* The other way round they are 0M when read together: the newcomer must not be let in beside them. */
+/* The other way round they are 0M when read together: the newcomer must not be let in beside
+ * them. */
 static int ask_900(void)
 {
 	struct berth_region *region = NULL;

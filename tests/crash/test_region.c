@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Death and arrest at every step. A process is really killed (SIGKILL), and another time stopped
- * (SIGSTOP), at each crash point of the region in crash_points.def, while others of the share are at work.
- * Then: the others go on; the file's invariants hold; the next process gets its answer, and after a
- * death all that the dead had; a stopped process, continued, comes to its end; at last nothing is
- * charged. A point that is never reached fails: no step may be forgotten.
+ * (SIGSTOP), at each crash point of the region in crash_points.def, while others of the share are
+ * at work. Then: the others go on; the file's invariants hold; the next process gets its answer,
+ * and after a death all that the dead had; a stopped process, continued, comes to its end; at last
+ * nothing is charged. A point that is never reached fails: no step may be forgotten.
  *
  * PROCS=64 adds a round with that many others.
  */
@@ -35,7 +35,7 @@
 #define MIB         ((uint64_t)1 << 20)
 #define LIMIT       (1024 * MIB)
 #define ASK         (700 * MIB)
-#define WAY         (400 * MIB) /* two of these leave the others room, but none for an ASK beside one */
+#define WAY         (400 * MIB) /* two leave the others room; no ASK fits beside one */
 #define DEAD        (300 * MIB)
 #define WATCHDOG_NS (30 * BERTH_NS_PER_S)
 
@@ -317,7 +317,8 @@ static void others_end(void)
 		end_well(run.others[i], "an other");
 }
 
-/* True when the victim has raised the flag; false, with its state, if it ended or stopped before. */
+/* True when the victim has raised the flag; false, with its state, if it ended or stopped
+ * before. */
 static bool victim_reaches(pid_t victim, const _Atomic bool *flag, int *ret_status)
 {
 	uint64_t deadline_ns = berth_deadline_after(WATCHDOG_NS);
@@ -479,7 +480,8 @@ static void play_with(uint32_t other_count)
 	run.scenario = scenario_of(name);
 	run.nth = 1;
 	bool reached = play();
-	/* The others may clear away what stood in the victim's way: then it isn't met in this life. */
+	/* The others may clear away what stood in the victim's way: then it isn't met in this
+	 * life. */
 	for (int life = 1; !reached && life < LIVES_MAX; life++)
 		reached = play();
 	if (!reached)

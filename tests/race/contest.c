@@ -76,8 +76,8 @@ static int asks_play(const struct contest *contest, struct berth_seat *seat, str
 			return r;
 		if (r == 0)
 			held[held_count++] = note;
-		/* Others run while we hold: without it, each of many processes on few processors would
-		 * play alone for its whole time slice. */
+		/* Others run while we hold: without it, each of many processes on few processors
+		 * would play alone for its whole time slice. */
 		if (random_next(&random) % YIELD_ONE_IN == 0)
 			(void)sched_yield(); /* always succeeds */
 		while (held_count == HELD_MAX || (held_count && random_next(&random) % 2))

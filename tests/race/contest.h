@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A contest: many processes of one share ask for random sizes at once, some are killed or stopped in
- * the middle, and the judge says whether the ledger kept its word.
+ * A contest: many processes of one share ask for random sizes at once, some are killed or stopped
+ * in the middle, and the judge says whether the ledger kept its word.
  */
 #ifndef BERTH_TESTS_RACE_CONTEST_H
 #define BERTH_TESTS_RACE_CONTEST_H

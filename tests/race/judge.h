@@ -24,7 +24,8 @@ struct judge_note {
 	uint64_t refund_return_ns;
 };
 
-/* Of one process. A process that was killed: when the signal was sent, and when its end was seen. */
+/* Of one process. A process that was killed: when the signal was sent, and when its end was
+ * seen. */
 struct judge_log {
 	uint64_t killed_ns;
 	uint64_t gone_ns;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The judge sees what it is for, and condemns nobody who is innocent: small time lines written by hand.
+ * The judge sees what it is for, and condemns nobody who is innocent: small time lines written by
+ * hand.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many processes come at once, sit, die and come again: each gets a seat, no two the same, and what the
- * dead leave is found by those who need it. PROCS=N scales it.
+ * Many processes come at once, sit, die and come again: each gets a seat, no two the same, and what
+ * the dead leave is found by those who need it. PROCS=N scales it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads of one process: some share a seat, some have one of their own in the same region, others read.
- * Built with ThreadSanitizer this shows that every access to the mapping that races is an atomic one.
+ * Threads of one process: some share a seat, some have one of their own in the same region, others
+ * read. Built with ThreadSanitizer this shows that every access to the mapping that races is an
+ * atomic one.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Birth and the refusals: whatever lies at the path, joining ends at once, says why, names the path, and
- * leaves what it refused as it was.
+ * Birth and the refusals: whatever lies at the path, joining ends at once, says why, names the
+ * path, and leaves what it refused as it was.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,8 @@ static int try_join(const char *path, const struct berth_region_spec *spec,
 	return r;
 }
 
-/* Refused with this error, by a reason that names the path and a remedy; with and without a spec. */
+/* Refused with this error, by a reason that names the path and a remedy; with and without a
+ * spec. */
 static void assert_refused(const char *path, int err)
 {
 	struct berth_region_spec spec = spec_of(MIB);
@@ -264,8 +265,8 @@ static void test_file_of_another_user(void **state)
 	assert_int_equal(child_end(child_start(join_as_nobody, scratch)), EACCES);
 }
 
-/* A stranger's region in a directory like /tmp is not believed, not even by root and not even if its
- * rights would let us. */
+/* A stranger's region in a directory like /tmp is not believed, not even by root and not even if
+ * its rights would let us. */
 static void test_stranger_in_sticky_directory(void **state)
 {
 	struct scratch *scratch = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fork, raw clone and threads: a child has no part in its parent's seat, can't harm it, and can have
- * one of its own.
+ * fork, raw clone and threads: a child has no part in its parent's seat, can't harm it, and can
+ * have one of its own.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of a region as HAMi's readers see them. This reader knows the published offsets as plain
- * numbers and nothing of layout.h.
+ * The bytes of a region as HAMi's readers see them. This reader knows the published offsets as
+ * plain numbers and nothing of layout.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>

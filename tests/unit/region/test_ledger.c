@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ledger's figures, one process at a time. Two region objects of one process are two seats, which
- * exclude each other like two processes.
+ * The ledger's figures, one process at a time. Two region objects of one process are two seats,
+ * which exclude each other like two processes.
  */
 #include <setjmp.h>
 #include <stdarg.h>

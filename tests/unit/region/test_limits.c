@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which limit is in force when joiners differ: the smaller; "none" never wins; a renewal may raise it
- * only where nobody living sits.
+ * Which limit is in force when joiners differ: the smaller; "none" never wins; a renewal may raise
+ * it only where nobody living sits.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -241,7 +241,8 @@ static void test_one_seat_per_region(void **state)
 	berth_region_close(region);
 }
 
-/* The path leads elsewhere by now: liveness can't be asked, which is said, and nothing is given away. */
+/* The path leads elsewhere by now: liveness can't be asked, which is said, and nothing is given
+ * away. */
 static void test_path_replaced(void **state)
 {
 	struct scratch *scratch = *state;
@@ -332,8 +333,8 @@ enum { DEATH_COUNT = 100 }; /* a fork costs a hundred times as much */
 enum { DEATH_COUNT = 3 * BERTH_SEAT_MAX };
 #endif
 
-/* Three times the table of start-and-SIGKILL: every join goes well, the dead one's bytes are gone at the
- * next query, and the dead don't pile up. */
+/* Three times the table of start-and-SIGKILL: every join goes well, the dead one's bytes are gone
+ * at the next query, and the dead don't pile up. */
 static void test_three_tables_of_dead(void **state)
 {
 	struct scratch *scratch = *state;
