@@ -32,11 +32,58 @@ void sim_complain(const char *fmt, ...)
 	errno = keep_errno;
 }
 
+/* "K", "GiB", "GB": the power of two; -1 for another word. */
+static int unit_power(const char *text)
+{
+	static const char letters[] = "KMGTPkmgtp";
+	const char *letter = strchr(letters, *text++);
+
+	if (*text == 'i')
+		text++;
+	if (*text == 'B')
+		text++;
+	if (!letter || *text)
+		return -1;
+	return (int)((letter - letters) % 5 + 1) * 10;
+}
+
+int sim_config_parse_numbers(const char *text, int base, char separator, uint32_t *ret_numbers,
+			     int max)
+{
+	uint32_t numbers[8];
+	int count = 0;
+
+	do {
+		unsigned long value;
+		char *end;
+
+		if (!isxdigit((unsigned char)*text))
+			return -EINVAL;
+		errno = 0;
+		value = strtoul(text, &end, base);
+		if (end == text || errno || value > UINT32_MAX)
+			return -EINVAL;
+		numbers[count++] = (uint32_t)value;
+		text = end;
+	} while (*text == separator && count < max && count < 8 && *++text);
+	if (isalnum((unsigned char)*text))
+		return -EINVAL;
+	memcpy(ret_numbers, numbers, (size_t)count * sizeof(numbers[0]));
+	return count;
+}
+
+bool sim_gpu_config_same(const struct sim_gpu_config *a, const struct sim_gpu_config *b)
+{
+	return strcmp(a->name, b->name) == 0 && memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0 &&
+	       strcmp(a->pci_text, b->pci_text) == 0 && a->memory_bytes == b->memory_bytes &&
+	       a->sm_count == b->sm_count && a->cc_major == b->cc_major &&
+	       a->cc_minor == b->cc_minor && a->clock_mhz == b->clock_mhz;
+}
+
 int sim_config_parse_size(const char *text, uint64_t *ret_bytes)
 {
-	static const char units[] = "KMGTP";
-	const char *unit;
 	uint64_t bytes;
+	int power;
 	char *end;
 
 	if (!isdigit((unsigned char)text[0]))
@@ -46,21 +93,12 @@ int sim_config_parse_size(const char *text, uint64_t *ret_bytes)
 	if (errno)
 		return -ERANGE;
 	if (*end) {
-		unit = strchr(units, toupper((unsigned char)*end));
-		if (!unit)
+		power = unit_power(end);
+		if (power < 0)
 			return -EINVAL;
-		for (int power = 0; power <= unit - units; power++) {
-			if (bytes > UINT64_MAX / 1024)
-				return -ERANGE;
-			bytes *= 1024;
-		}
-		end++;
-		if (*end == 'i')
-			end++;
-		if (*end == 'B')
-			end++;
-		if (*end)
-			return -EINVAL;
+		if (bytes > UINT64_MAX >> power)
+			return -ERANGE;
+		bytes <<= power;
 	}
 	*ret_bytes = bytes;
 	return 0;
@@ -165,16 +203,15 @@ static int parse_uuid(const char *text, unsigned char uuid[16])
 	if (strncmp(text, "GPU-", 4) == 0)
 		text += 4;
 	while (*text && count < 16) {
-		unsigned byte;
+		char digits[3] = { text[0], text[1], '\0' };
 
 		if (*text == '-') {
 			text++;
 			continue;
 		}
-		if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]) ||
-		    sscanf(text, "%2x", &byte) != 1)
+		if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]))
 			return -EINVAL;
-		uuid[count++] = (unsigned char)byte;
+		uuid[count++] = (unsigned char)strtoul(digits, NULL, 16);
 		text += 2;
 	}
 	return count == 16 && !*text ? 0 : -EINVAL;
@@ -195,6 +232,7 @@ static int parse_u32(const char *text, uint32_t *ret_value)
 
 static int gpu_set(struct sim_gpu_config *gpu, const char *key, const char *value)
 {
+	uint32_t numbers[3];
 	int err;
 
 	if (!strcmp(key, "name")) {
@@ -205,11 +243,14 @@ static int gpu_set(struct sim_gpu_config *gpu, const char *key, const char *valu
 	}
 	if (!strcmp(key, "uuid"))
 		return parse_uuid(value, gpu->uuid);
-	if (!strcmp(key, "pci"))
-		return sscanf(value, "%x:%x:%x", &gpu->pci_domain, &gpu->pci_bus,
-			      &gpu->pci_device) == 3
-			       ? 0
-			       : -EINVAL;
+	if (!strcmp(key, "pci")) {
+		if (sim_config_parse_numbers(value, 16, ':', numbers, 3) != 3)
+			return -EINVAL;
+		gpu->pci_domain = numbers[0];
+		gpu->pci_bus = numbers[1];
+		gpu->pci_device = numbers[2];
+		return 0;
+	}
 	if (!strcmp(key, "memory")) {
 		err = sim_config_parse_size(value, &gpu->memory_bytes);
 		gpu->memory_bytes &= ~511ULL;
@@ -219,8 +260,13 @@ static int gpu_set(struct sim_gpu_config *gpu, const char *key, const char *valu
 		return parse_u32(value, &gpu->sm_count);
 	if (!strcmp(key, "clock"))
 		return parse_u32(value, &gpu->clock_mhz);
-	if (!strcmp(key, "cc"))
-		return sscanf(value, "%u.%u", &gpu->cc_major, &gpu->cc_minor) == 2 ? 0 : -EINVAL;
+	if (!strcmp(key, "cc")) {
+		if (sim_config_parse_numbers(value, 10, '.', numbers, 2) != 2)
+			return -EINVAL;
+		gpu->cc_major = numbers[0];
+		gpu->cc_minor = numbers[1];
+		return 0;
+	}
 	return -ENOENT;
 }
 
@@ -266,6 +312,24 @@ static int parse_file_line(char *line, struct sim_config *config)
 	return err;
 }
 
+static uint64_t pci_place(const struct sim_gpu_config *gpu)
+{
+	return (uint64_t)gpu->pci_domain << 16 | gpu->pci_bus << 8 | gpu->pci_device;
+}
+
+/* The node's order is NVML's, which is that of the bus. */
+static void sort_by_pci(struct sim_config *config)
+{
+	for (unsigned i = 1; i < config->gpu_count; i++) {
+		struct sim_gpu_config gpu = config->gpus[i];
+		unsigned place = i;
+
+		for (; place > 0 && pci_place(&config->gpus[place - 1]) > pci_place(&gpu); place--)
+			config->gpus[place] = config->gpus[place - 1];
+		config->gpus[place] = gpu;
+	}
+}
+
 int sim_config_parse_file(const char *path, struct sim_config *config)
 {
 	unsigned line_number = 0;
@@ -284,6 +348,7 @@ int sim_config_parse_file(const char *path, struct sim_config *config)
 			sim_complain("%s: line %u is not understood", path, line_number);
 	}
 	fclose(file);
+	sort_by_pci(config);
 	for (unsigned i = 0; i < config->gpu_count; i++)
 		gpu_write_texts(&config->gpus[i]);
 	return err ? err : config->gpu_count ? 0 : -EINVAL;

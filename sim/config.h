@@ -60,6 +60,14 @@ int sim_config_parse_size(const char *text, uint64_t *ret_bytes);
 int sim_config_parse_gpus(const char *text, struct sim_config *config);
 int sim_config_parse_file(const char *path, struct sim_config *config);
 
+/* Numbers with that separator between them, in hexadecimal or not: "3b:00" or "8.6". How many there
+ * were, at most max; what follows the last is ignored from another separator on. -EINVAL for
+ * anything else. */
+int sim_config_parse_numbers(const char *text, int base, char separator, uint32_t *ret_numbers,
+			     int max);
+/* The same GPU in every respect. */
+bool sim_gpu_config_same(const struct sim_gpu_config *a, const struct sim_gpu_config *b);
+
 /* One line on standard error, "berth-sim: …"; keeps errno. */
 void sim_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -52,7 +52,7 @@ static void class_of(size_t bytes, unsigned *ret_power, unsigned *ret_step)
 
 	if (power < CLASS_BITS) {
 		*ret_power = 0;
-		*ret_step = (unsigned)units;
+		*ret_step = (unsigned)units & (CLASS_STEPS - 1);
 		return;
 	}
 	*ret_power = power - CLASS_BITS + 1;

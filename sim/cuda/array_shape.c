@@ -120,7 +120,9 @@ bool sim_array_shape_of(const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
 	    (descriptor->Flags & ~KNOWN_FLAGS) || !extent_is_good(descriptor))
 		return false;
 	height = at_least_one(descriptor->Height);
-	shape.element_bytes = format->bytes * (format->per_channel ? descriptor->NumChannels : 1U);
+	shape.element_bytes = format->bytes;
+	if (format->per_channel)
+		shape.element_bytes *= descriptor->NumChannels;
 	shape.row_bytes = (descriptor->Width + format->block_edge - 1) / format->block_edge *
 			  shape.element_bytes;
 	shape.row_count = (height + format->block_edge - 1) / format->block_edge;

@@ -279,14 +279,18 @@ SIM_EXPORT CUresult cuDeviceGetPCIBusId(char *pci_bus_id, int len, CUdevice devi
 /* "domain:bus:device.function", "domain:bus:device" or "bus:device.function". */
 static CUresult device_by_pci(CUdevice *ret_device, const char *text)
 {
-	unsigned domain = 0;
-	unsigned bus;
-	unsigned slot;
+	uint32_t numbers[4] = { 0 };
+	int count = sim_config_parse_numbers(text, 16, ':', numbers + 1, 3);
+	uint32_t domain = numbers[1];
+	uint32_t bus = numbers[2];
+	uint32_t slot = numbers[3];
 
-	if (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3) {
+	if (count == 2) {
 		domain = 0;
-		if (sscanf(text, "%x:%x", &bus, &slot) != 2)
-			return CUDA_ERROR_INVALID_VALUE;
+		bus = numbers[1];
+		slot = numbers[2];
+	} else if (count != 3) {
+		return CUDA_ERROR_INVALID_VALUE;
 	}
 	for (CUdevice i = 0; i < sim_device_count(); i++) {
 		const struct sim_gpu_config *gpu = sim_device_config(i);

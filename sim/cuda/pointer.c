@@ -61,49 +61,61 @@ static size_t attribute_size(CUpointer_attribute attribute)
 	}
 }
 
-static CUresult attribute_value(CUpointer_attribute attribute, CUdeviceptr pointer,
-				const struct sim_memory_info *info, uint64_t *ret_value)
+/* What the block is; false for an attribute that is about something else. */
+static bool block_value(CUpointer_attribute attribute, const struct sim_memory_info *info,
+			uint64_t *ret_value)
 {
-	bool is_host = is_host_kind(info->kind);
-
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		*ret_value = (uintptr_t)info->context;
-		return CUDA_SUCCESS;
+		return true;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*ret_value = info->sync_memops;
+		return true;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		*ret_value = info->buffer_id;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*ret_value = (uint32_t)info->device;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		*ret_value = info->base;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*ret_value = info->size_bytes;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*ret_value = (uintptr_t)info->pool;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* What may be done with it. */
+static CUresult use_value(CUpointer_attribute attribute, CUdeviceptr pointer,
+			  const struct sim_memory_info *info, uint64_t *ret_value)
+{
+	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		*ret_value = is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		*ret_value = is_host_kind(info->kind) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*ret_value = pointer;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		if (!is_host && info->kind != SIM_MEMORY_MANAGED)
+		if (!is_host_kind(info->kind) && info->kind != SIM_MEMORY_MANAGED)
 			return CUDA_ERROR_INVALID_VALUE;
 		*ret_value = pointer;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*ret_value = info->sync_memops;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-		*ret_value = info->buffer_id;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 		*ret_value = info->kind == SIM_MEMORY_MANAGED;
 		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*ret_value = (uint32_t)info->device;
-		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 		*ret_value = info->kind == SIM_MEMORY_DEVICE;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		*ret_value = info->base;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		*ret_value = info->size_bytes;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		*ret_value = 1;
@@ -116,9 +128,6 @@ static CUresult attribute_value(CUpointer_attribute attribute, CUdeviceptr point
 			     : info->is_read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ
 						  : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		*ret_value = (uintptr_t)info->pool;
-		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		*ret_value = 0;
@@ -126,6 +135,14 @@ static CUresult attribute_value(CUpointer_attribute attribute, CUdeviceptr point
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
+}
+
+static CUresult attribute_value(CUpointer_attribute attribute, CUdeviceptr pointer,
+				const struct sim_memory_info *info, uint64_t *ret_value)
+{
+	if (block_value(attribute, info, ret_value))
+		return CUDA_SUCCESS;
+	return use_value(attribute, pointer, info, ret_value);
 }
 
 SIM_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute,

@@ -17,12 +17,12 @@ struct sim_context;
 #define SIM_POOL_STEP (2UL << 20)
 
 /* NULL means the current pool of the context's device. The context may be NULL if the pool isn't. */
-CUresult sim_pool_allocate(CUmemoryPool pool, struct sim_context *context, size_t bytes,
+CUresult sim_pool_allocate(CUmemoryPool handle, struct sim_context *context, size_t bytes,
 			   CUdeviceptr *ret_pointer);
 /* Back to its pool, by exact base; INVALID_VALUE if it isn't of a pool. */
 CUresult sim_pool_free(CUdeviceptr pointer);
 /* The pool's handle, NULL meaning as above; INVALID_VALUE, or INVALID_HANDLE for a stale one. */
-CUresult sim_pool_check(CUmemoryPool pool);
+CUresult sim_pool_check(CUmemoryPool handle);
 
 /* Gives up what pools keep unused on this GPU, thresholds or not; true if that was something. */
 bool sim_pool_give_up_unused(unsigned gpu);

@@ -155,12 +155,32 @@ static CUresult lay_over_locked(struct sim_allocation *allocation, uintptr_t bas
 	return CUDA_SUCCESS;
 }
 
+/* The mapping is the block's from here on. */
+static bool mapping_publish(struct sim_mapping *mapping, uintptr_t base, size_t bytes)
+{
+	struct sim_block *block;
+
+	sim_memory_lock();
+	block = sim_block_new();
+	if (block) {
+		block->kind = SIM_MEMORY_VMM;
+		block->base = base;
+		block->size_bytes = bytes;
+		block->span_bytes = bytes;
+		block->gpu = mapping->allocation->gpu;
+		block->device = sim_device_of_gpu(block->gpu);
+		block->mapping = mapping;
+		sim_memory_publish_locked(block);
+	}
+	sim_memory_unlock();
+	return block != NULL;
+}
+
 static CUresult map_locked(uintptr_t base, size_t bytes, size_t offset_bytes,
 			   CUmemGenericAllocationHandle handle)
 {
 	struct sim_allocation *allocation = sim_allocation_get_locked(handle);
 	struct sim_mapping *mapping;
-	struct sim_block *block;
 	CUresult result;
 
 	if (!allocation || offset_bytes > allocation->bytes ||
@@ -170,28 +190,18 @@ static CUresult map_locked(uintptr_t base, size_t bytes, size_t offset_bytes,
 	mapping = calloc(1, sizeof(*mapping));
 	if (!mapping)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = lay_over_locked(allocation, base, bytes, offset_bytes);
-	sim_memory_lock();
-	block = result == CUDA_SUCCESS ? sim_block_new() : NULL;
-	if (block) {
-		block->kind = SIM_MEMORY_VMM;
-		block->base = base;
-		block->size_bytes = bytes;
-		block->span_bytes = bytes;
-		block->gpu = allocation->gpu;
-		block->device = sim_device_of_gpu(allocation->gpu);
-		block->mapping = mapping;
-		sim_memory_publish_locked(block);
-	}
-	sim_memory_unlock();
-	if (!block) {
-		free(mapping);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
 	mapping->allocation = allocation;
 	mapping->offset_bytes = offset_bytes;
-	allocation->map_count++;
-	return CUDA_SUCCESS;
+	result = lay_over_locked(allocation, base, bytes, offset_bytes);
+	if (result == CUDA_SUCCESS && !mapping_publish(mapping, base, bytes)) {
+		(void)map_nothing((void *)base, bytes, MAP_FIXED); /* as before */
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (result == CUDA_SUCCESS)
+		allocation->map_count++;
+	else
+		free(mapping);
+	return result;
 }
 
 SIM_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset,

@@ -191,7 +191,7 @@ static bool node_agrees(const struct sim_node *node, const struct sim_config *co
 	if (node->gpu_count != config->gpu_count)
 		return false;
 	for (unsigned i = 0; i < config->gpu_count; i++)
-		if (memcmp(&node->gpus[i].config, &config->gpus[i], sizeof(config->gpus[i])) != 0)
+		if (!sim_gpu_config_same(&node->gpus[i].config, &config->gpus[i]))
 			return false;
 	return true;
 }

@@ -79,6 +79,14 @@ static void write_config(char *path, const char *text)
 
 static void a_file_of_gpus(void **state)
 {
+	static const char *const bad[] = { "",
+					   "memory = 1G\n",
+					   "[gpu]\nmemory\n",
+					   "[gpu]\nspeed = 1\n",
+					   "[gpu]\ncc = 8\n",
+					   "[gpu]\npci = 0:1\n",
+					   "[gpu]\nuuid = GPU-12\n",
+					   "[gpu]\nsms = -1\n" };
 	struct sim_config config = { 0 };
 	char path[64];
 
@@ -89,13 +97,21 @@ static void a_file_of_gpus(void **state)
 	assert_int_equal(sim_config_parse_file(path, &config), 0);
 	unlink(path);
 	assert_int_equal(config.gpu_count, 2);
-	assert_string_equal(config.gpus[0].name, "Big one");
-	assert_int_equal(config.gpus[0].memory_bytes, GiB(24));
-	assert_int_equal(config.gpus[0].sm_count, 128);
-	assert_int_equal(config.gpus[0].cc_major, 9);
-	assert_string_equal(config.gpus[0].uuid_text, "GPU-01020304-0506-0708-090a-0b0c0d0e0f10");
-	assert_string_equal(config.gpus[0].pci_text, "0000:3b:00.0");
-	assert_int_equal(config.gpus[1].clock_mhz, 900);
+	/* In the order of the bus. */
+	assert_int_equal(config.gpus[0].clock_mhz, 900);
+	assert_string_equal(config.gpus[0].pci_text, "0000:02:00.0");
+	assert_string_equal(config.gpus[1].name, "Big one");
+	assert_int_equal(config.gpus[1].memory_bytes, GiB(24));
+	assert_int_equal(config.gpus[1].sm_count, 128);
+	assert_int_equal(config.gpus[1].cc_major, 9);
+	assert_int_equal(config.gpus[1].cc_minor, 0);
+	assert_string_equal(config.gpus[1].uuid_text, "GPU-01020304-0506-0708-090a-0b0c0d0e0f10");
+	assert_string_equal(config.gpus[1].pci_text, "0000:3b:00.0");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		write_config(path, bad[i]);
+		assert_true(sim_config_parse_file(path, &config) < 0);
+		unlink(path);
+	}
 	assert_int_equal(sim_config_parse_file("/nonexistent", &config), -ENOENT);
 }
 
