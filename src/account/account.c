@@ -23,6 +23,7 @@
 #include "account/reserve.h"
 #include "account/room.h"
 #include "account/settings.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -291,6 +292,7 @@ static int find_gpus(const struct berth_config *config, berth_account_gpus_fn li
 
 static void attach(berth_account_gpus_fn list)
 {
+	BERTH_UNCANCELLED;
 	struct berth_account_gpus gpus = { 0 };
 	struct berth_reason reason = { 0 };
 	const struct berth_config *config;

@@ -11,6 +11,7 @@
 
 #include "account/account.h"
 #include "account/settings.h"
+#include "base/cancel.h"
 
 static _Atomic(struct berth_region *) viewed;
 
@@ -71,6 +72,7 @@ static int room_without_seat(const char *uuid, uint32_t nvml_index,
 
 int berth_account_room(const char *uuid, uint32_t nvml_index, struct berth_ledger_room *ret_room)
 {
+	BERTH_UNCANCELLED;
 	const struct berth_region *region = berth_account_region();
 	struct berth_ledger_room room = { 0 };
 	int saved_errno = errno;

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/process.h"
@@ -117,6 +118,7 @@ static const char *log_path(void)
 /* One write(2) that neither waits long nor raises SIGPIPE in the program. */
 static void line_write(int fd, const char *line, size_t length)
 {
+	BERTH_UNCANCELLED;
 	struct pollfd ready = { .fd = fd, .events = POLLOUT };
 	const struct timespec no_time = { 0 };
 	sigset_t pipe_only;

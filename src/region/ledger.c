@@ -76,6 +76,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/crash_point.h"
 #include "base/fd.h"
@@ -190,6 +191,7 @@ static void dead_found(struct ask *ask, int fd, uint32_t index)
  * many counted for that, or -1 if there is room. Who can't be asked about is taken for living. */
 static int living_count(struct ask *ask)
 {
+	BERTH_UNCANCELLED; /* files are opened here, under the seat's mutex */
 	struct berth_collected *seen = ask->collected;
 	uint64_t living_bytes = ask->seat->use[ask->gpu].total_bytes;
 	BERTH_FD int fd = -1;

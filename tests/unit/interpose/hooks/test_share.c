@@ -304,6 +304,53 @@ static void sixteen_threads_call_cuinit_at_once(void **state)
 		&(struct scene){ .limit = "1G", .faults = "cuInit:sleep=5ms", .body = init_body });
 }
 
+static void *cancelled_asker(void *arg)
+{
+	CUdeviceptr block;
+
+	if (cuda.cuCtxSetCurrent(arg) || pthread_cancel(pthread_self()))
+		return NULL;
+	/* Fits beside what this process has, so the kernel is asked about the other one. */
+	return cuda.cuMemAlloc_v2(&block, 600 * MIB) == CUDA_ERROR_OUT_OF_MEMORY ? arg : NULL;
+}
+
+static int cancelled_body(void)
+{
+	CUcontext context;
+	CUdeviceptr block;
+	pthread_t thread;
+	void *answer = NULL;
+	int told[2];
+	int end[2];
+	char byte;
+	pid_t pid;
+
+	CHILD_CHECK(!pipe(told) && !pipe(end));
+	pid = fork();
+	if (!pid) {
+		close(end[1]);
+		_exit(holder(told[1], end[0], 600 * MIB));
+	}
+	CHILD_CHECK(read(told[0], &byte, 1) == 1);
+	CHILD_CHECK(!scene_start());
+	CHILD_CHECK(cuda.cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
+	CHILD_CHECK(!pthread_create(&thread, NULL, cancelled_asker, context));
+	CHILD_CHECK(!pthread_join(thread, &answer));
+	alarm(100); /* a watchdog: a mutex that the thread took with it is waited for in vain */
+	/* The bare driver's call is no place to be cancelled at. */
+	CHILD_CHECK(answer == context);
+	CHILD_CHECK(cuda.cuMemAlloc_v2(&block, 100 * MIB) == CUDA_SUCCESS);
+	CHILD_CHECK(cuda.cuMemFree_v2(block) == CUDA_SUCCESS);
+	close(end[1]);
+	return ended_well(pid);
+}
+
+static void a_thread_that_is_cancelled_while_it_asks_takes_no_lock_with_it(void **state)
+{
+	(void)state;
+	scene_run(&(struct scene){ .limit = "1G", .body = cancelled_body });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +360,7 @@ int main(void)
 		cmocka_unit_test(a_fork_child_neither_frees_nor_unlinks_what_its_parent_has),
 		cmocka_unit_test(when_the_card_itself_is_full_the_drivers_refusal_comes_back),
 		cmocka_unit_test(sixteen_threads_call_cuinit_at_once),
+		cmocka_unit_test(a_thread_that_is_cancelled_while_it_asks_takes_no_lock_with_it),
 	};
 
 	return cmocka_run_group_tests_name("hooks: several processes", tests, NULL, NULL);
