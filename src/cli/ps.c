@@ -216,6 +216,19 @@ static int show_snapshot(struct ps *ps, const struct berth_snapshot *s)
 	return r;
 }
 
+/* A region's bytes are its users': what is shown of them must not steer the terminal, nor be text
+ * that JSON can't carry. The share's name is that of its directory, which was checked. */
+static void make_presentable(struct berth_snapshot *s, const char *name)
+{
+	(void)snprintf(s->share_name, sizeof s->share_name, "%s", name);
+	for (uint32_t g = 0; g < s->gpu_count; g++) {
+		for (char *c = s->gpus[g].gpu.uuid; *c; c++) {
+			if (*c <= ' ' || *c > '~')
+				*c = '?';
+		}
+	}
+}
+
 static int visit_share(void *arg, const char *name, const char *path)
 {
 	struct ps *ps = arg;
@@ -234,6 +247,7 @@ static int visit_share(void *arg, const char *name, const char *path)
 		ps->failed = true;
 		r = 0;
 	} else {
+		make_presentable(snapshot, name);
 		r = show_snapshot(ps, snapshot);
 	}
 	berth_snapshot_free(snapshot);

@@ -229,14 +229,17 @@ static int make_share(struct run *run, struct berth_reason *reason)
 	struct berth_region_spec spec = { .priority = 1, .mode = 0600 };
 	struct berth_region_joined joined;
 	struct berth_region *region = NULL;
+	bool own = !run->name[0];
 	int r;
 
-	(void)berth_share_sweep(); /* housekeeping: how many is nobody's concern here */
-	if (!run->name[0])
+	if (own)
 		name_own_share(run);
 	r = berth_share_path(run->name, true, run->region_path, reason);
 	if (r < 0)
 		return r;
+	/* Only now that the directory is known to be ours alone: a stranger's links in it would lead to
+	 * other files. Housekeeping: how many is nobody's concern here. */
+	(void)berth_share_sweep();
 	(void)snprintf(spec.share_name, sizeof spec.share_name, "%s", run->name);
 	spec.gpu_count = run->gpus.count;
 	for (uint32_t i = 0; i < run->gpus.count; i++) {
@@ -245,7 +248,10 @@ static int make_share(struct run *run, struct berth_reason *reason)
 		(void)snprintf(spec.gpus[i].uuid, sizeof spec.gpus[i].uuid, "%s",
 			       run->gpus.list[i].uuid);
 	}
-	r = berth_region_join(run->region_path, &spec, BERTH_REGION_RENEW, &region, &joined,
+	/* A named share keeps the limit that it was given until another figure is asked for: leaving
+	 * the option out doesn't lift it, also while nobody sits there. */
+	r = berth_region_join(run->region_path, &spec,
+			      own || run->memory_bytes ? BERTH_REGION_RENEW : 0, &region, &joined,
 			      reason);
 	if (r < 0)
 		return r;

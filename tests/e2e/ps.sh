@@ -69,4 +69,16 @@ for name in 'a Zoo' ') Z 1 (' '               ' ') Z x'; do
 	check "'$name' lives, with what it holds" has "$(printf '%s' "$out" | tr -s ' ')" "1 300 MiB"
 	check "'$name' is named" has "$out" "$work/$name"
 done
+
+# Nor is a region's text trusted: it is its users' to write.
+"$berth" run -q --sim -m 1G --name scribbled -- /bin/true
+region=$BERTH_STATE_DIR/shares/scribbled/region.cache
+at=$(grep -abo scribbled "$region" | tail -n 1 | cut -d : -f 1)
+printf '\033[31m\377\376' | dd of="$region" bs=1 seek="$at" conv=notrunc status=none
+printf '\033[32m\377\376\033' | dd of="$region" bs=1 seek=68 conv=notrunc status=none
+run "$berth" ps --all
+check "no escapes from a region" is "$(printf '%s' "$out" | grep -c "$(printf '\033')")" 0
+check "the share is named as its directory is" has "$out" "scribbled"
+run "$berth" ps --all --json
+check "JSON is printed all the same" is "$(printf '%s' "$out" | jq -r '.[] | select(.name == "scribbled") | .gpus[0].uuid[:5]')" 'GPU-?'
 end

@@ -58,6 +58,20 @@ run "$berth" run --sim --name team -m 3G -- "$client" </dev/null
 check "nobody sits in it: a new limit is taken as it is" is "$status" 0
 run "$berth" ps --all --json
 check "and shown" is "$(printf '%s' "$out" | jq -r '.[] | select(.name == "team") | .gpus[0].memory_limit_bytes')" $((3072 * M))
+run "$berth" run --sim --name team -- /bin/true
+check "leaving the limit out doesn't lift it" has "$err" "memory 3 GiB"
+run "$berth" ps --all --json
+check "also while nobody sits there" is "$(printf '%s' "$out" | jq -r '.[] | select(.name == "team") | .gpus[0].memory_limit_bytes')" $((3072 * M))
+
+# The sweep of left-over shares follows no links in a directory that others may write.
+"$berth" run -q --sim --name kept -m 1G -- /bin/true
+touch -d '1 hour ago' "$BERTH_STATE_DIR/shares/kept/region.cache"
+mkdir -p "$work/open/shares"
+ln -s "$BERTH_STATE_DIR/shares/kept" "$work/open/shares/x@2000000000"
+chmod g+w "$work/open"
+run env BERTH_STATE_DIR="$work/open" "$berth" run --sim -m 1G -- /bin/true
+check "a state directory that others may write is refused" is "$status" 125
+check "and nothing was removed through it" test -e "$BERTH_STATE_DIR/shares/kept/region.cache"
 
 # A share that is renewed before a program of it comes to its GPU: the smaller limit is in force.
 mkfifo "$work/slow"
