@@ -290,6 +290,7 @@ static int visit_definer(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): it is written through walk.path */
 int berth_elf_find_soname(const char *soname, struct berth_elf *ret_elf, char *ret_path)
 {
 	struct berth_elf elf;

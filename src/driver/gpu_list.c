@@ -20,8 +20,7 @@ void berth_gpu_uuid_format(const char bytes[16], char ret_uuid[BERTH_GPU_UUID_SI
 	char *out = ret_uuid;
 
 	memset(ret_uuid, 0, BERTH_GPU_UUID_SIZE);
-	memcpy(out, "GPU-", 4);
-	out += 4;
+	out = stpcpy(out, "GPU-");
 	for (int i = 0; i < 16; i++) {
 		unsigned char byte = (unsigned char)bytes[i];
 
