@@ -4,6 +4,7 @@
  */
 #include "core_fixture.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 
 #include <cmocka.h>
@@ -274,6 +275,52 @@ static void blocks_never_overlap(void **state)
 	assert_true(core_passes("1x1G", random_sizes_body));
 }
 
+static CUcontext shared_context;
+
+static void *worker(void *arg)
+{
+	unsigned char mark = (unsigned char)(uintptr_t)arg;
+	static __thread unsigned char seen[3000];
+	CUdeviceptr pointers[16] = { 0 };
+
+	CHECK_OK(cuCtxSetCurrent(shared_context));
+	for (unsigned i = 0; i < 2000; i++) {
+		CUdeviceptr *pointer = &pointers[i % 16];
+
+		if (*pointer) {
+			CHECK_OK(cuMemcpyDtoH_v2(seen, *pointer, sizeof(seen)));
+			for (unsigned b = 0; b < sizeof(seen); b += 101)
+				CHECK(seen[b] == mark);
+			CHECK_OK(cuMemFree_v2(*pointer));
+		}
+		CHECK_OK(cuMemAlloc_v2(pointer, sizeof(seen) + i));
+		CHECK_OK(cuMemsetD8_v2(*pointer, mark, sizeof(seen) + i));
+	}
+	for (unsigned i = 0; i < 16; i++)
+		CHECK_OK(cuMemFree_v2(pointers[i]));
+	return NULL;
+}
+
+static void threads_body(int socket)
+{
+	enum { THREADS = 8 };
+	pthread_t threads[THREADS];
+
+	(void)socket;
+	shared_context = core_begin(0);
+	for (unsigned i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)(i + 1)) == 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(core_used_bytes() == CONTEXT_BYTES);
+}
+
+static void threads_of_one_context(void **state)
+{
+	(void)state;
+	assert_true(core_passes("1x1G", threads_body));
+}
+
 static void host_body(int socket)
 {
 	static char mine[8192];
@@ -361,6 +408,7 @@ int main(void)
 		cmocka_unit_test(first_api_has_32_bits),
 		cmocka_unit_test(many_live_allocations),
 		cmocka_unit_test(blocks_never_overlap),
+		cmocka_unit_test(threads_of_one_context),
 		cmocka_unit_test(host_memory),
 		cmocka_unit_test(managed_memory),
 	};
