@@ -102,7 +102,7 @@ static void encode(const struct ptx_token *token, bool is_negative, const struct
 		   unsigned char *ret_bytes)
 {
 	size_t type_bytes = what->type_bytes;
-	char text[64];
+	char text[64] = { 0 };
 	uint64_t bits = 0;
 
 	if (token->length < sizeof(text) && isdigit((unsigned char)*token->at)) {

@@ -222,7 +222,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *capture_sta
 CUresult cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus *capture_status);
 CUresult cuStreamQuery(CUstream stream);
 CUresult cuStreamQuery_ptsz(CUstream stream);
-CUresult cuStreamSetAttribute(CUstream stream, CUstreamAttrID attr, const CUstreamAttrValue *param);
+CUresult cuStreamSetAttribute(CUstream stream, CUstreamAttrID attr, const CUstreamAttrValue *value);
 CUresult cuStreamSetAttribute_ptsz(CUstream stream, CUstreamAttrID attr,
 				   const CUstreamAttrValue *value);
 CUresult cuStreamSynchronize(CUstream stream);

@@ -41,7 +41,7 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *graph_node, CUgraph graph,
 			       CUdeviceptr ptr);
 CUresult cuGraphAddMemsetNode(CUgraphNode *graph_node, CUgraph graph,
 			      const CUgraphNode *dependencies, size_t num_dependencies,
-			      const CUDA_MEMSET_NODE_PARAMS *memset_params, CUcontext ctx);
+			      const CUDA_MEMSET_NODE_PARAMS *node_params, CUcontext ctx);
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph);
 CUresult cuGraphClone(CUgraph *graph_clone, CUgraph original_graph);
 CUresult cuGraphCreate(CUgraph *graph, unsigned int flags);
@@ -68,8 +68,7 @@ CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec graph_exec, CUgraphNode n
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec graph_exec, CUgraphNode node,
 					const CUDA_MEMCPY3D *copy_params, CUcontext ctx);
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec graph_exec, CUgraphNode node,
-					const CUDA_MEMSET_NODE_PARAMS *memset_params,
-					CUcontext ctx);
+					const CUDA_MEMSET_NODE_PARAMS *node_params, CUcontext ctx);
 CUresult cuGraphExecUpdate(CUgraphExec graph_exec, CUgraph graph, CUgraphNode *error_node_out,
 			   CUgraphExecUpdateResult *update_result_out);
 CUresult cuGraphExecUpdate_v2(CUgraphExec graph_exec, CUgraph graph,

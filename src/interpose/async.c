@@ -2,7 +2,7 @@
  *
  * Stream-ordered memory. Charged when it is asked for and given back when its free is enqueued, as
  * the pool may hand it out again from then on; what a pool keeps for itself is in pool.h. The GPU
- * is the pool's, or the current context's.
+ * is the pool's, or the stream's: not the current context's.
  */
 #include "account/books.h"
 #include "account/reserve.h"
@@ -13,9 +13,9 @@
 #include "interpose/real.h"
 
 /* Finds the GPU: charge->counted tells whether anything is to be booked. */
-static CUresult place(struct berth_charge *charge, CUmemoryPool pool)
+static CUresult place(struct berth_charge *charge, CUmemoryPool pool, CUstream stream)
 {
-	CUresult res = berth_charge_place(charge);
+	CUresult res = pool ? berth_charge_place(charge) : berth_charge_stream(charge, stream);
 
 	if (res != CUDA_SUCCESS || !charge->counted)
 		return res;
@@ -31,15 +31,15 @@ static CUresult ask_pool(struct berth_charge *charge, CUmemoryPool pool, uint64_
 	uint64_t kept_bytes = 0;
 
 	if (berth_reserve_any())
-		kept_bytes =
-			berth_reserve_use((uintptr_t)(pool ? pool : berth_pool_current()), bytes);
+		kept_bytes = berth_reserve_use(
+			(uintptr_t)(pool ? pool : berth_pool_current(charge->device)), bytes);
 	charge->bytes = kept_bytes; /* charged before, now ours */
 	return berth_charge_adjust(charge, bytes);
 }
 
-static CUresult ask(struct berth_charge *charge, CUmemoryPool pool, uint64_t bytes)
+static CUresult ask(struct berth_charge *charge, CUmemoryPool pool, CUstream stream, uint64_t bytes)
 {
-	CUresult res = place(charge, pool);
+	CUresult res = place(charge, pool, stream);
 
 	if (res != CUDA_SUCCESS || !charge->counted)
 		return res;
@@ -69,7 +69,7 @@ BERTH_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *ptr, size_t bytes, CUstream s
 
 	if (!ptr || !bytes)
 		return REAL(cuMemAllocAsync, ptr, bytes, stream);
-	res = ask(&charge, NULL, bytes);
+	res = ask(&charge, NULL, stream, bytes);
 	if (res == CUDA_SUCCESS)
 		res = REAL(cuMemAllocAsync, ptr, bytes, stream);
 	return settle(&charge, res, ptr);
@@ -82,7 +82,7 @@ BERTH_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ptr, size_t bytes, CUstr
 
 	if (!ptr || !bytes)
 		return REAL(cuMemAllocAsync_ptsz, ptr, bytes, stream);
-	res = ask(&charge, NULL, bytes);
+	res = ask(&charge, NULL, stream, bytes);
 	if (res == CUDA_SUCCESS)
 		res = REAL(cuMemAllocAsync_ptsz, ptr, bytes, stream);
 	return settle(&charge, res, ptr);
@@ -96,7 +96,7 @@ BERTH_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ptr, size_t bytes, CU
 
 	if (!ptr || !bytes || !pool)
 		return REAL(cuMemAllocFromPoolAsync, ptr, bytes, pool, stream);
-	res = ask(&charge, pool, bytes);
+	res = ask(&charge, pool, stream, bytes);
 	if (res == CUDA_SUCCESS)
 		res = REAL(cuMemAllocFromPoolAsync, ptr, bytes, pool, stream);
 	return settle(&charge, res, ptr);
@@ -110,7 +110,7 @@ BERTH_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ptr, size_t byte
 
 	if (!ptr || !bytes || !pool)
 		return REAL(cuMemAllocFromPoolAsync_ptsz, ptr, bytes, pool, stream);
-	res = ask(&charge, pool, bytes);
+	res = ask(&charge, pool, stream, bytes);
 	if (res == CUDA_SUCCESS)
 		res = REAL(cuMemAllocFromPoolAsync_ptsz, ptr, bytes, pool, stream);
 	return settle(&charge, res, ptr);

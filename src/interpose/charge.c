@@ -31,6 +31,21 @@ static bool enter(struct berth_charge *ret_charge, CUresult *ret_res)
 	return false;
 }
 
+/* What was found, into the charge. */
+static CUresult placed(struct berth_charge *ret_charge, CUresult res,
+		       const struct berth_place *place)
+{
+	/* Without a context the driver will say so itself. With one whose GPU can't be told, nothing
+	 * can be charged: the driver's error, and no memory. */
+	if (res != CUDA_SUCCESS)
+		return place->context ? res : CUDA_SUCCESS;
+	ret_charge->counted = true;
+	ret_charge->gpu = place->gpu;
+	ret_charge->device = place->device;
+	ret_charge->owner = place->context;
+	return CUDA_SUCCESS;
+}
+
 CUresult berth_charge_place(struct berth_charge *ret_charge)
 {
 	struct berth_place place = { 0 };
@@ -39,14 +54,18 @@ CUresult berth_charge_place(struct berth_charge *ret_charge)
 	if (!enter(ret_charge, &res))
 		return res;
 	res = berth_place_current(&place);
-	/* Without a context the driver will say so itself. With one whose GPU can't be told, nothing
-	 * can be charged: the driver's error, and no memory. */
-	if (res != CUDA_SUCCESS)
-		return place.context ? res : CUDA_SUCCESS;
-	ret_charge->counted = true;
-	ret_charge->gpu = place.gpu;
-	ret_charge->owner = place.context;
-	return CUDA_SUCCESS;
+	return placed(ret_charge, res, &place);
+}
+
+CUresult berth_charge_stream(struct berth_charge *ret_charge, CUstream stream)
+{
+	struct berth_place place = { 0 };
+	CUresult res;
+
+	if (!enter(ret_charge, &res))
+		return res;
+	res = berth_place_stream(stream, &place);
+	return placed(ret_charge, res, &place);
 }
 
 CUresult berth_charge_here(struct berth_charge *ret_charge, uint64_t bytes)

@@ -23,8 +23,9 @@
 struct berth_charge {
 	bool counted;
 	int gpu;
-	uint64_t owner; /* context or pool */
-	uint64_t bytes; /* charged so far */
+	CUdevice device; /* the driver's name for it, where a place was found */
+	uint64_t owner;  /* context or pool */
+	uint64_t bytes;  /* charged so far */
 };
 
 /* Bytes on the current context's GPU. CUDA_SUCCESS = go on; else what the program gets. 0 bytes
@@ -35,6 +36,8 @@ BERTH_MUST_CHECK CUresult berth_charge_device(struct berth_charge *ret_charge, C
 					      uint64_t bytes);
 /* Only finds the place: counted, nothing charged yet. */
 BERTH_MUST_CHECK CUresult berth_charge_place(struct berth_charge *ret_charge);
+/* Likewise for memory in a stream's order: the stream's GPU. */
+BERTH_MUST_CHECK CUresult berth_charge_stream(struct berth_charge *ret_charge, CUstream stream);
 
 /* The driver really used bytes in all: asks for the rest, or gives the rest back.
  * CUDA_ERROR_OUT_OF_MEMORY: the rest doesn't fit; the caller frees the block and settles with that. */

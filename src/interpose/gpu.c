@@ -12,6 +12,7 @@
 #include "account/account.h"
 #include "base/log.h"
 #include "driver/gpu_list.h"
+#include "interpose/capture.h"
 #include "interpose/init.h"
 #include "interpose/real.h"
 
@@ -101,10 +102,43 @@ CUresult berth_place_current(struct berth_place *place)
 		if (res != CUDA_SUCCESS)
 			return res;
 		last_place.place.gpu = berth_gpu_of_device(device);
+		last_place.place.device = device;
 		last_place.place.context = (uintptr_t)context;
 		last_place.generation = generation;
 	}
 	*place = last_place.place;
+	return CUDA_SUCCESS;
+}
+
+/* Handles 0, 1 and 2 are names of the current context's default streams. */
+static bool is_default_stream(CUstream stream)
+{
+	return (uintptr_t)stream <= 2;
+}
+
+CUresult berth_place_stream(CUstream stream, struct berth_place *place)
+{
+	CUcontext context = NULL, popped = NULL;
+	CUdevice device;
+	CUresult res = berth_place_current(place);
+
+	if (res != CUDA_SUCCESS || is_default_stream(stream) || berth_capture_running())
+		return res;
+	/* No such stream: the driver will say so itself. */
+	if (REAL(cuStreamGetCtx, stream, &context) != CUDA_SUCCESS ||
+	    (uintptr_t)context == place->context)
+		return res;
+	/* cuCtxGetDevice asks the current context only; its form with a context is of 13.0. */
+	res = REAL(cuCtxPushCurrent_v2, context);
+	if (res != CUDA_SUCCESS)
+		return res;
+	res = REAL(cuCtxGetDevice, &device);
+	(void)REAL(cuCtxPopCurrent_v2, &popped); /* what was pushed above */
+	if (res != CUDA_SUCCESS)
+		return res;
+	*place = (struct berth_place){ .gpu = berth_gpu_of_device(device),
+				       .device = device,
+				       .context = (uintptr_t)context };
 	return CUDA_SUCCESS;
 }
 

@@ -90,15 +90,11 @@ bool berth_pool_gpu(CUmemoryPool pool, int *ret_gpu)
 	return block.uses != POOL_ON_HOST;
 }
 
-CUmemoryPool berth_pool_current(void)
+CUmemoryPool berth_pool_current(CUdevice device)
 {
 	CUmemoryPool pool = NULL;
-	CUdevice device;
 
-	if (REAL(cuCtxGetDevice, &device) != CUDA_SUCCESS ||
-	    REAL(cuDeviceGetMemPool, &pool, device) != CUDA_SUCCESS)
-		return NULL;
-	return pool;
+	return REAL(cuDeviceGetMemPool, &pool, device) == CUDA_SUCCESS ? pool : NULL;
 }
 
 uint64_t berth_pool_owner(int gpu)

@@ -15,8 +15,8 @@
  * will refuse. */
 bool berth_pool_gpu(CUmemoryPool pool, int *ret_gpu);
 
-/* The pool that cuMemAllocAsync would take from on this device; NULL if the driver doesn't say. */
-CUmemoryPool berth_pool_current(void);
+/* The pool that cuMemAllocAsync takes from on a device; NULL if the driver doesn't say. */
+CUmemoryPool berth_pool_current(CUdevice device);
 
 /* Owner of blocks from a GPU's own pool: they die when the primary context is reset. 0 if the
  * program has set another pool as current. */

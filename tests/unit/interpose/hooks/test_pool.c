@@ -231,6 +231,36 @@ static void during_a_capture_the_driver_sees_the_programs_calls_only(void **stat
 	scene_run(&(struct scene){ .limit = "1G", .body = capture_body });
 }
 
+/* Memory in a stream's order lies on the stream's GPU, whatever is current. */
+static int foreign_stream_body(void)
+{
+	CUdeviceptr block = 7;
+	CUcontext other;
+	CUcontext current;
+	CUstream stream;
+
+	CHILD_CHECK(!scene_start());
+	CHILD_CHECK(cuda.cuDevicePrimaryCtxRetain(&other, 1) == CUDA_SUCCESS);
+	CHILD_CHECK(cuda.cuCtxSetCurrent(other) == CUDA_SUCCESS);
+	CHILD_CHECK(cuda.cuStreamCreate(&stream, 0) == CUDA_SUCCESS);
+	CHILD_CHECK(cuda.cuDevicePrimaryCtxRetain(&current, 0) == CUDA_SUCCESS);
+	CHILD_CHECK(cuda.cuCtxSetCurrent(current) == CUDA_SUCCESS);
+	CHILD_CHECK(cuda.cuMemAllocAsync(&block, 2 * GIB, stream) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHILD_CHECK(block == 7);
+	CHILD_CHECK(cuda.cuMemAllocAsync(&block, 600 * MIB, stream) == CUDA_SUCCESS);
+	CHILD_CHECK(scene_booked(0) == 0);
+	CHILD_CHECK(scene_booked(1) == 600 * MIB);
+	CHILD_CHECK(cuda.cuMemFreeAsync(block, stream) == CUDA_SUCCESS);
+	CHILD_CHECK(scene_booked(1) == 0);
+	return 0;
+}
+
+static void a_block_is_booked_on_its_streams_gpu(void **state)
+{
+	(void)state;
+	scene_run(&(struct scene){ .gpus = "2x8G", .limit = "1G", .body = foreign_stream_body });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +268,7 @@ int main(void)
 		cmocka_unit_test(the_per_thread_stream_forms_are_the_same),
 		cmocka_unit_test(an_explicit_pools_blocks_are_booked_and_freed),
 		cmocka_unit_test(a_pool_books_on_its_own_gpu),
+		cmocka_unit_test(a_block_is_booked_on_its_streams_gpu),
 		cmocka_unit_test(what_a_pool_keeps_is_charged_until_it_is_trimmed),
 		cmocka_unit_test(what_a_pool_keeps_unused_is_given_up_before_a_refusal),
 		cmocka_unit_test(during_a_capture_the_driver_sees_the_programs_calls_only),
