@@ -69,7 +69,8 @@ struct sim_timeline {
 	struct sim_timeline_seat seats[SIM_TIMELINE_SEATS];
 };
 
-_Static_assert(sizeof(struct sim_timeline) <= 512UL * 1024UL, "the node keeps 512 KiB a GPU for it");
+_Static_assert(sizeof(struct sim_timeline) <= 512UL * 1024UL,
+	       "the node keeps 512 KiB a GPU for it");
 
 /* Work out what happened until now_ns; an earlier time than the last changes nothing. */
 void sim_timeline_advance(struct sim_timeline *line, uint64_t now_ns);

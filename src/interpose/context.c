@@ -32,7 +32,7 @@ static CUresult begin(struct making *making, CUdevice device)
 	making->gpu = berth_gpu_of_device(device);
 	making->counted = making->gpu >= 0;
 	if (making->counted)
-		making->growth = berth_growth_begin(making->gpu);
+		berth_growth_begin(making->gpu, &making->growth);
 	return CUDA_SUCCESS;
 }
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From NVML: what it books for this very process where our pid is the one that NVML speaks (the
- * initial pid namespace), else what the whole GPU lost meanwhile. The second may be partly another
- * process's doing: a context is then charged too much or too little until it ends.
+ * From NVML, by the difference of two looks. Where our pid is the one that NVML speaks (the initial pid
+ * namespace) it is what NVML books for this very process. Elsewhere our entry can't be told from a
+ * neighbour's that grew meanwhile: the least that any one process grew by is charged, since too much
+ * would refuse this share's asks for what a neighbour did. Where NVML lists nobody (it hides what
+ * a container can't see), the whole GPU's difference is all there is; no context takes more than
+ * UNLISTED_MAX_BYTES, so more is somebody else's.
  *
  * NVML is initialised for the two looks only: held initialised it would let the program call it
  * without doing so itself, which must fail as it does without us.
@@ -15,79 +18,105 @@
 #include "base/process.h"
 #include "interpose/real.h"
 
-#define PROCESS_MAX 512
+#define UNLISTED_MAX_BYTES (512ULL << 20)
 
-/* Bytes that NVML books for this process on the device. false: not listed. */
-static bool own_bytes(nvmlDevice_t device, uint64_t *ret_bytes)
+static bool look(nvmlDevice_t device, struct berth_growth_look *ret_look)
 {
-	nvmlProcessInfo_t infos[PROCESS_MAX] = { 0 };
-	unsigned int count = PROCESS_MAX;
-	unsigned int pid = (unsigned int)getpid();
-	uint64_t sum = 0;
-	bool listed = false;
-
-	if (REAL_NVML(nvmlDeviceGetComputeRunningProcesses_v3, device, &count, infos) !=
-	    NVML_SUCCESS)
-		return false;
-	for (unsigned int i = 0; i < count && i < PROCESS_MAX; i++) {
-		if (infos[i].pid != pid || infos[i].usedGpuMemory == NVML_VALUE_NOT_AVAILABLE_ULL)
-			continue;
-		sum += infos[i].usedGpuMemory;
-		listed = true;
-	}
-	if (listed)
-		*ret_bytes = sum;
-	return listed;
-}
-
-static bool used_bytes(nvmlDevice_t device, uint64_t *ret_bytes)
-{
+	nvmlProcessInfo_t infos[BERTH_GROWTH_PROCESS_MAX] = { 0 };
+	unsigned int count = BERTH_GROWTH_PROCESS_MAX;
 	nvmlMemory_t memory = { 0 };
 
 	if (REAL_NVML(nvmlDeviceGetMemoryInfo, device, &memory) != NVML_SUCCESS)
 		return false;
-	*ret_bytes = memory.used;
+	ret_look->used_bytes = memory.used;
+	ret_look->count = 0;
+	if (REAL_NVML(nvmlDeviceGetComputeRunningProcesses_v3, device, &count, infos) !=
+	    NVML_SUCCESS)
+		return true;
+	for (unsigned int i = 0; i < count && i < BERTH_GROWTH_PROCESS_MAX; i++) {
+		if (infos[i].usedGpuMemory == NVML_VALUE_NOT_AVAILABLE_ULL)
+			continue;
+		ret_look->processes[ret_look->count].pid = infos[i].pid;
+		ret_look->processes[ret_look->count++].bytes = infos[i].usedGpuMemory;
+	}
 	return true;
 }
 
-struct berth_growth berth_growth_begin(int gpu)
+/* A process may be listed more than once: once for each of its contexts. */
+static uint64_t bytes_of(const struct berth_growth_look *seen, unsigned int pid, bool *ret_listed)
 {
-	struct berth_growth growth = { 0 };
+	uint64_t sum = 0;
+
+	*ret_listed = false;
+	for (unsigned int i = 0; i < seen->count; i++) {
+		if (seen->processes[i].pid != pid)
+			continue;
+		sum += seen->processes[i].bytes;
+		*ret_listed = true;
+	}
+	return sum;
+}
+
+static uint64_t grown(uint64_t before, uint64_t after)
+{
+	return after > before ? after - before : 0;
+}
+
+uint64_t berth_growth_between(const struct berth_growth_look *before,
+			      const struct berth_growth_look *after, unsigned int own_pid)
+{
+	uint64_t whole = grown(before->used_bytes, after->used_bytes);
+	uint64_t least = 0;
+	bool listed, was_listed;
+
+	if (own_pid) {
+		uint64_t own = bytes_of(after, own_pid, &listed);
+
+		if (listed)
+			return grown(bytes_of(before, own_pid, &was_listed), own);
+	}
+	for (unsigned int i = 0; !own_pid && i < after->count; i++) {
+		unsigned int pid = after->processes[i].pid;
+		uint64_t one =
+			grown(bytes_of(before, pid, &was_listed), bytes_of(after, pid, &listed));
+
+		if (one && (!least || one < least))
+			least = one;
+	}
+	if (least)
+		return least;
+	return whole < UNLISTED_MAX_BYTES ? whole : UNLISTED_MAX_BYTES;
+}
+
+void berth_growth_begin(int gpu, struct berth_growth *ret_growth)
+{
 	struct berth_region_gpu of_region;
 
+	ret_growth->running = false;
 	if (!berth_account_gpu_limited(gpu))
-		return growth;
+		return;
 	berth_region_gpu(berth_account_region(), (uint32_t)gpu, &of_region);
 	if (REAL_NVML(nvmlInit_v2) != NVML_SUCCESS)
-		return growth;
-	growth.running = REAL_NVML(nvmlDeviceGetHandleByUUID, of_region.uuid, &growth.device) ==
-				 NVML_SUCCESS &&
-			 used_bytes(growth.device, &growth.used_bytes);
-	if (!growth.running) {
+		return;
+	ret_growth->running = REAL_NVML(nvmlDeviceGetHandleByUUID, of_region.uuid,
+					&ret_growth->device) == NVML_SUCCESS &&
+			      look(ret_growth->device, &ret_growth->before);
+	if (!ret_growth->running)
 		(void)REAL_NVML(nvmlShutdown); /* balances the init above */
-		return growth;
-	}
-	/* Not listed: no context of ours is there yet. */
-	if (berth_process_in_initial_pid_namespace()) {
-		growth.own_known = true;
-		if (!own_bytes(growth.device, &growth.own_bytes))
-			growth.own_bytes = 0;
-	}
-	return growth;
 }
 
 uint64_t berth_growth_end(const struct berth_growth *growth)
 {
-	uint64_t before = growth->own_bytes;
-	uint64_t after = 0;
+	struct berth_growth_look after = { 0 };
+	bool seen;
 
 	if (!growth->running)
 		return 0;
-	if (!growth->own_known || !own_bytes(growth->device, &after)) {
-		before = growth->used_bytes;
-		if (!used_bytes(growth->device, &after))
-			after = 0;
-	}
+	seen = look(growth->device, &after);
 	(void)REAL_NVML(nvmlShutdown); /* balances berth_growth_begin's init */
-	return after > before ? after - before : 0;
+	if (!seen)
+		return 0;
+	return berth_growth_between(
+		&growth->before, &after,
+		berth_process_in_initial_pid_namespace() ? (unsigned int)getpid() : 0);
 }

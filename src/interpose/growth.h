@@ -10,17 +10,31 @@
 
 #include "driver/nvml_types.h"
 
-struct berth_growth {
-	bool running;
-	bool own_known; /* own_bytes is what NVML says of this process */
-	nvmlDevice_t device;
-	uint64_t own_bytes;
+#define BERTH_GROWTH_PROCESS_MAX 256
+
+/* Who holds what on the GPU, as NVML tells it. */
+struct berth_growth_look {
+	unsigned int count;
+	struct {
+		unsigned int pid;
+		uint64_t bytes;
+	} processes[BERTH_GROWTH_PROCESS_MAX];
 	uint64_t used_bytes; /* of the whole GPU */
 };
 
+struct berth_growth {
+	bool running;
+	nvmlDevice_t device;
+	struct berth_growth_look before;
+};
+
 /* Before the call. Does nothing, and costs nothing, on a GPU without a memory limit. */
-struct berth_growth berth_growth_begin(int gpu);
+void berth_growth_begin(int gpu, struct berth_growth *ret_growth);
 /* After it: bytes, 0 if nothing can be told. */
 uint64_t berth_growth_end(const struct berth_growth *growth);
+
+/* The arithmetic: own_pid is ours as NVML would list it, 0 = unknown. Pure. */
+uint64_t berth_growth_between(const struct berth_growth_look *before,
+			      const struct berth_growth_look *after, unsigned int own_pid);
 
 #endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a context took, from two looks at a GPU that neighbours use meanwhile.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "interpose/growth.h"
+
+#define MIB (1ULL << 20)
+
+static struct berth_growth_look look(uint64_t used, unsigned int count, const uint64_t pairs[][2])
+{
+	struct berth_growth_look seen = { .count = count, .used_bytes = used };
+
+	for (unsigned int i = 0; i < count; i++) {
+		seen.processes[i].pid = (unsigned int)pairs[i][0];
+		seen.processes[i].bytes = pairs[i][1];
+	}
+	return seen;
+}
+
+static void own_pid_known_neighbours_do_not_matter(void **state)
+{
+	const uint64_t first[][2] = { { 100, 500 * MIB } };
+	const uint64_t then[][2] = { { 100, 3000 * MIB }, { 7, 96 * MIB } };
+	const uint64_t again[][2] = { { 7, 96 * MIB }, { 7, 96 * MIB }, { 100, 1 * MIB } };
+	struct berth_growth_look before = look(500 * MIB, 1, first);
+	struct berth_growth_look after = look(3096 * MIB, 2, then);
+	struct berth_growth_look second = look(193 * MIB, 3, again);
+
+	(void)state;
+	assert_int_equal(berth_growth_between(&before, &after, 7), 96 * MIB);
+	/* A process with two contexts is listed twice. */
+	assert_int_equal(berth_growth_between(&after, &second, 7), 96 * MIB);
+}
+
+static void own_pid_unknown_a_neighbours_growth_is_not_charged(void **state)
+{
+	const uint64_t first[][2] = { { 100, 500 * MIB }, { 200, 10 * MIB } };
+	const uint64_t then[][2] = { { 100, 2548 * MIB }, { 200, 10 * MIB }, { 7, 96 * MIB } };
+	struct berth_growth_look before = look(510 * MIB, 2, first);
+	struct berth_growth_look after = look(2654 * MIB, 3, then);
+
+	(void)state;
+	assert_int_equal(berth_growth_between(&before, &after, 0), 96 * MIB);
+}
+
+static void nobody_listed_the_gpus_difference_within_reason(void **state)
+{
+	struct berth_growth_look before = look(500 * MIB, 0, NULL);
+	struct berth_growth_look after = look(596 * MIB, 0, NULL);
+	struct berth_growth_look much = look(5000 * MIB, 0, NULL);
+
+	(void)state;
+	assert_int_equal(berth_growth_between(&before, &after, 0), 96 * MIB);
+	assert_int_equal(berth_growth_between(&before, &after, 7), 96 * MIB);
+	assert_int_equal(berth_growth_between(&before, &much, 0), 512 * MIB);
+	assert_int_equal(berth_growth_between(&after, &before, 0), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(own_pid_known_neighbours_do_not_matter),
+		cmocka_unit_test(own_pid_unknown_a_neighbours_growth_is_not_charged),
+		cmocka_unit_test(nobody_listed_the_gpus_difference_within_reason),
+	};
+
+	return cmocka_run_group_tests_name("interpose: growth", tests, NULL, NULL);
+}
