@@ -121,7 +121,6 @@ static int prepare_page_locked(struct berth_reason *reason)
 }
 
 _Static_assert(BERTH_CONFIG_NAME_MAX == BERTH_SHARE_NAME_MAX, "copied whole");
-_Static_assert(BERTH_CONFIG_UUID_MAX == BERTH_UUID_SIZE, "copied whole");
 
 static void spec_fill(struct berth_region_spec *spec, const struct berth_config *config,
 		      const struct berth_account_gpus *gpus,
@@ -159,30 +158,34 @@ static void tell_limits(const struct berth_region_spec *spec,
 	}
 }
 
-/* BERTH_REGION: the share is there, or this program gets no GPU. The limits that `berth run` was asked
- * for came along by UUID: should the share have been renewed with larger ones since, the smaller
- * ones are in force. Limits by index mean another list of GPUs than the region's, and say nothing. */
+/* BERTH_REGION: the share is there, or this program gets no GPU. Limits in the environment still count
+ * where they are smaller: those that `berth run` was asked for, should the share have been renewed
+ * with larger ones since, and HAMi's (an index is then the GPU's place in the share). */
 static int join_existing_locked(const struct berth_config *config, const char *path,
 				struct berth_region_joined *ret_joined, struct berth_reason *reason)
 {
-	struct berth_region_spec spec = { 0 };
+	struct berth_config_limit limits[BERTH_GPU_MAX] = { 0 };
+	struct berth_account_gpus gpus = { 0 };
+	const char *uuids[BERTH_GPU_MAX];
+	struct berth_region_gpu gpu;
+	struct berth_region_spec spec;
 	int err = berth_region_join(path, NULL, 0, &account.region, ret_joined, reason);
 
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < config->by_uuid_count; i++) {
-		const struct berth_config_uuid_limit *asked = &config->by_uuid[i];
-
-		if (berth_region_gpu_find(account.region, asked->uuid) < 0)
-			continue;
-		struct berth_region_gpu *gpu = &spec.gpus[spec.gpu_count++];
-		memcpy(gpu->uuid, asked->uuid, sizeof(gpu->uuid));
-		gpu->memory_limit_bytes = asked->limit.memory_limit_bytes;
-		gpu->compute_limit_pct = asked->limit.compute_limit_pct;
+	gpus.count = berth_region_gpu_count(account.region);
+	for (uint32_t i = 0; i < gpus.count; i++) {
+		berth_region_gpu(account.region, i, &gpu);
+		memcpy(gpus.uuids[i], gpu.uuid, sizeof(gpus.uuids[i]));
+		uuids[i] = gpus.uuids[i];
 	}
+	berth_config_smallest(config, uuids, gpus.count, limits);
+	spec_fill(&spec, config, &gpus, limits);
 	err = berth_region_limit(account.region, &spec, ret_joined, reason);
 	if (err)
 		berth_region_close(BERTH_TAKE_PTR(account.region));
+	else
+		tell_limits(&spec, ret_joined);
 	return err;
 }
 

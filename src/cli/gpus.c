@@ -8,11 +8,20 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "driver/elf.h"
 #include "driver/nvml.h"
 
-bool berth_gpus_real_driver(void)
+bool berth_gpus_real_driver(const char *simulator)
 {
-	return berth_driver_open(BERTH_DRIVER_SONAME, NULL) == 0;
+	char path[BERTH_ELF_PATH_MAX], found[PATH_MAX], simulated[PATH_MAX];
+	struct berth_elf elf;
+
+	if (berth_driver_open(BERTH_DRIVER_SONAME, NULL) < 0)
+		return false;
+	if (berth_elf_find_soname(BERTH_DRIVER_SONAME, &elf, path) < 0 || !realpath(path, found))
+		return true; /* it is loaded, wherever from */
+	(void)snprintf(path, sizeof path, "%s/%s", simulator, BERTH_DRIVER_SONAME);
+	return !realpath(path, simulated) || strcmp(found, simulated) != 0;
 }
 
 int berth_gpus_read(const char *directory, struct berth_gpus *ret_gpus, struct berth_reason *reason)

@@ -18,8 +18,9 @@ struct berth_gpus {
 	struct berth_gpu list[BERTH_GPU_MAX];
 };
 
-/* Can the system's own libcuda.so.1 be loaded? It stays loaded if so. */
-bool berth_gpus_real_driver(void);
+/* Can the system's own libcuda.so.1 be loaded? It stays loaded if so. One in the simulator's directory is
+ * not it: inside `berth run --sim` the library path leads there. */
+bool berth_gpus_real_driver(const char *simulator);
 
 /* The GPUs of the driver in directory (the simulator's), NULL = the system's. -ENODEV: there is none. */
 BERTH_MUST_CHECK int berth_gpus_read(const char *directory, struct berth_gpus *ret_gpus,

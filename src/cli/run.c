@@ -147,11 +147,12 @@ static int choose_driver(struct run *run, struct berth_reason *reason)
 
 	if (run->simulated && run->real)
 		return berth_reason_set(reason, -EINVAL, "--sim and --real exclude each other");
-	there = run->simulated ? false : berth_gpus_real_driver();
+	there = run->simulated ? false : berth_gpus_real_driver(run->install.simulator);
 	if (run->real && !there)
 		return berth_reason_set(
 			reason, -ENODEV,
-			"--real: there is no NVIDIA driver here (libcuda.so.1 can't be loaded)");
+			"--real: there is no NVIDIA driver here: libcuda.so.1 can't be loaded, or "
+			"LD_LIBRARY_PATH leads to the simulated one");
 	if (there)
 		return 0;
 	if (!run->install.simulator[0])

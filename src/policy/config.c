@@ -397,3 +397,30 @@ int berth_config_resolve(const struct berth_config *config, const char *const uu
 	}
 	return 0;
 }
+
+/* The smaller one of each that says anything. */
+static void limit_shrink(struct berth_config_limit *limit, const struct berth_config_limit *other)
+{
+	if (other->memory_limit_bytes &&
+	    (!limit->memory_limit_bytes || other->memory_limit_bytes < limit->memory_limit_bytes))
+		limit->memory_limit_bytes = other->memory_limit_bytes;
+	if (other->compute_limit_pct &&
+	    (!limit->compute_limit_pct || other->compute_limit_pct < limit->compute_limit_pct))
+		limit->compute_limit_pct = other->compute_limit_pct;
+}
+
+void berth_config_smallest(const struct berth_config *config, const char *const uuids[],
+			   uint32_t gpu_count, struct berth_config_limit ret_limits[])
+{
+	for (uint32_t i = 0; i < gpu_count; i++) {
+		ret_limits[i] = config->general;
+		if (i < BERTH_CONFIG_GPU_MAX)
+			limit_shrink(&ret_limits[i], &config->by_index[i]);
+	}
+	for (uint32_t i = 0; i < config->by_uuid_count; i++) {
+		int gpu = uuid_find(config->by_uuid[i].uuid, uuids, gpu_count);
+
+		if (gpu >= 0)
+			limit_shrink(&ret_limits[gpu], &config->by_uuid[i].limit);
+	}
+}

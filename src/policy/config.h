@@ -92,4 +92,10 @@ BERTH_MUST_CHECK int berth_config_resolve(const struct berth_config *config,
 					  struct berth_config_limit ret_limits[],
 					  struct berth_reason *reason);
 
+/* For a share that is there already: of all that the environment says of a GPU the smallest, by the
+ * share's order: ret_limits[i] belongs to uuids[i]. A share may have fewer GPUs than the machine, so what
+ * is said of others is no error. */
+void berth_config_smallest(const struct berth_config *config, const char *const uuids[],
+			   uint32_t gpu_count, struct berth_config_limit ret_limits[]);
+
 #endif

@@ -11,6 +11,11 @@ refused() { # STATUS TEXT WHAT...: berth run refuses with that status and says T
 	is "$status" "$want" && has "$err" "$text" && [ -z "$out" ]
 }
 
+refused_real() {
+	run "$berth" run --real -m 1G -- /bin/echo ran
+	is "$status" 125 && has "$err" "$1" && [ -z "$out" ]
+}
+
 check "unknown option" refused 125 "unknown option --memmory" --memmory 1G -- /bin/echo ran
 check "a missing argument" refused 125 "an argument is missing after" -m
 for size in "" abc -1 50% 1e 99999999999999G 1G2 0; do
@@ -27,6 +32,8 @@ echo hello >"$work/plain"
 check "a file that isn't executable" refused 126 "is not an executable file" -m 1G -- "$work/plain"
 check "a GPU that isn't there" refused 125 "there is no such GPU; there are 0 (GPU-" --gpu 7 -m 1G -- /bin/echo ran
 check "--sim and --real" refused 125 "exclude each other" --real -m 1G -- /bin/echo ran
+
+LD_LIBRARY_PATH=$BERTH_BUILD/lib/sim check "--real inside a simulated run" refused_real "leads to the simulated one"
 
 export BERTH_LIBDIR=/nonexistent
 check "a missing library" refused 125 "libberth-cuda.so is not there" -m 1G -- /bin/echo ran

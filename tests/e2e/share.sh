@@ -84,6 +84,11 @@ run "$berth" run -q --sim --name slow -m 8G -- /bin/true
 echo go >"$work/slow"
 wait "$slow"
 check "who asked for 1 GiB has 1 GiB" is "$(tail -n 1 "$work/slow.out")" "info $((1024 * M)) $((1024 * M))"
+# Limits in the environment of a program in a share: the smaller ones are in force.
+info=$(printf 'info\nquit\n' | "$berth" run -q --sim -m 2G -- env CUDA_DEVICE_MEMORY_LIMIT=512M "$client" | tail -n 1)
+check "a smaller limit in the environment holds" is "$info" "info $((512 * M)) $((512 * M))"
+info=$(printf 'info\nquit\n' | "$berth" run -q --sim -m 2G -- env CUDA_DEVICE_MEMORY_LIMIT=4G "$client" | tail -n 1)
+check "a larger one doesn't" is "$info" "info $((2048 * M)) $((2048 * M))"
 run env BERTH_SHARE=outer BERTH_REGION=/nowhere "$berth" run --sim --name inner -m 1G -- /bin/true
 check "leaving one share for another is told" has "$err" "leaves share 'outer'"
 
