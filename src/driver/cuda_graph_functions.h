@@ -41,7 +41,7 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *graph_node, CUgraph graph,
 			       CUdeviceptr ptr);
 CUresult cuGraphAddMemsetNode(CUgraphNode *graph_node, CUgraph graph,
 			      const CUgraphNode *dependencies, size_t num_dependencies,
-			      const CUDA_MEMSET_NODE_PARAMS *node_params, CUcontext ctx);
+			      const CUDA_MEMSET_NODE_PARAMS *memset_params, CUcontext ctx);
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph);
 CUresult cuGraphClone(CUgraph *graph_clone, CUgraph original_graph);
 CUresult cuGraphCreate(CUgraph *graph, unsigned int flags);

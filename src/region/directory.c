@@ -175,12 +175,47 @@ static bool anybody_sits(const char *path)
 	return sits;
 }
 
+static bool environment_names(const char *pid, const char *path)
+{
+	char name[64];
+	char *line = NULL;
+	size_t room = 0;
+	bool found = false;
+
+	(void)snprintf(name, sizeof name, "/proc/%.20s/environ", pid);
+	FILE *file = fopen(name, "re");
+	if (!file)
+		return false; /* another user's: not in this user's shares */
+	while (!found && getdelim(&line, &room, 0, file) > 0)
+		found = strncmp(line, "BERTH_REGION=", 13) == 0 && strcmp(line + 13, path) == 0;
+	free(line);
+	(void)fclose(file); /* it was only read */
+	return found;
+}
+
+/* Somebody was started in it who hasn't come to a GPU yet, or whose workers come and go. */
+static bool anybody_means(const char *path)
+{
+	DIR *proc = opendir("/proc");
+	const struct dirent *entry;
+	bool found = false;
+
+	if (!proc)
+		return true; /* can't be told: left alone */
+	while (!found && (entry = readdir(proc))) {
+		if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
+			found = environment_names(entry->d_name, path);
+	}
+	(void)closedir(proc); /* it was only read */
+	return found;
+}
+
 static int sweep_one(void *arg, const char *name, const char *path)
 {
 	unsigned *removed_count = arg;
 	char dir[PATH_MAX];
 
-	if (!maker_gone(name) || !is_old(path) || anybody_sits(path))
+	if (!maker_gone(name) || !is_old(path) || anybody_sits(path) || anybody_means(path))
 		return 0;
 	if (unlink(path) == 0) {
 		(void)snprintf(dir, sizeof dir, "%.*s",

@@ -23,6 +23,7 @@
 #include "region/seat.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -161,6 +162,17 @@ static void seat_publish(struct berth_region *region, uint32_t index, int32_t ho
 	atomic_fetch_add(&tail->change_count, 1);
 }
 
+/* A program may have closed its standard streams, and what takes their numbers gets its output. */
+static int seat_fd_keep(int *fd)
+{
+	int high_fd = *fd > STDERR_FILENO ? -1 : fcntl(*fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	if (high_fd < 0)
+		return BERTH_TAKE_FD(*fd);
+	berth_fd_close(fd);
+	return high_fd;
+}
+
 /* Makes the lock last as long as this process's memory. */
 static int seat_pin(struct berth_seat *seat, int *fd)
 {
@@ -179,7 +191,7 @@ static int seat_pin(struct berth_seat *seat, int *fd)
 	if (seat->region->fs_class == BERTH_FS_LOCAL)
 		berth_fd_close(fd);
 	else
-		seat->kept_fd = BERTH_TAKE_FD(*fd);
+		seat->kept_fd = seat_fd_keep(fd);
 	BERTH_CRASH(seat_pinned);
 	return 0;
 }

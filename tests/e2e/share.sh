@@ -92,6 +92,21 @@ check "a larger one doesn't" is "$info" "info $((2048 * M)) $((2048 * M))"
 run env BERTH_SHARE=outer BERTH_REGION=/nowhere "$berth" run --sim --name inner -m 1G -- /bin/true
 check "leaving one share for another is told" has "$err" "leaves share 'outer'"
 
+# A share of one program goes away some time after it, unless something was started in it that is still there.
+# shellcheck disable=SC2016 # for the inner shell
+"$berth" run -q --sim -m 1G -- /bin/sh -c 'sleep 60 & echo $! >"$0"; exec true' "$work/sleeper"
+children+=("$(cat "$work/sleeper")")
+"$berth" run -q --sim -m 1G -- /bin/true
+touch -d '20 minutes ago' "$BERTH_STATE_DIR"/shares/*@*/region.cache
+"$berth" run -q --sim --name sweeper -m 1G -- /bin/true
+check "a left-over share was swept" is "$(find "$BERTH_STATE_DIR/shares" -path '*true@*' -name region.cache | wc -l)" 0
+check "one with somebody in it was not" is "$(find "$BERTH_STATE_DIR/shares" -path '*sh@*' -name region.cache | wc -l)" 1
+sleeper=$(cat "$work/sleeper")
+kill -9 "$sleeper"
+for _ in $(seq 200); do [ -z "$(tr -d '\0' <"/proc/$sleeper/environ" 2>/dev/null)" ] && break; sleep 0.05; done
+"$berth" run -q --sim --name sweeper -m 1G -- /bin/true
+check "until they are gone" is "$(find "$BERTH_STATE_DIR/shares" -name '*sh@*' | wc -l)" 0
+
 # Without the environment: whoever joins a share by its region only is limited all the same.
 actor d --name late -m 1G
 region=$BERTH_STATE_DIR/shares/late/region.cache
