@@ -190,7 +190,7 @@ inline stops_for_ever() {
 #endif
 #define R(...) atomic { true; __VA_ARGS__ }
 
-#ifdef PROGRESS /* a cycle must be able to close; the same configuration without PROGRESS shows that none wraps */
+#ifdef PROGRESS /* a cycle must be able to close; README.md says where it is shown that none wraps */
 #define NO_WRAP skip
 #else
 #define NO_WRAP assert(NONCE(word[me]) < 15 && VERSION(word[me]) < 15)
