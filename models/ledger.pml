@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The ledger's protocol as src/region/ledger.c, entry.h, recover.c and seat.c carry it out, one GPU.
- * Step names (A1 .. A8, R1, R2) are those of ledger.c; K1 .. K6 those of a claim, E1 .. E6 those of an
- * emptying, both in recover.c. README.md says what is abstracted and why.
+ * Step names: A1 .. A8, R1, R2 are ledger.c's; K1 .. K7 the claim's steps 1 to 7 and E1 .. E6 the
+ * emptying's, both in recover.c. README.md says what is abstracted and why.
  *
- * Each atomic block has at most one access to shared memory, so every interleaving of accesses is
- * explored. W() is a step before which its process may also die or stop for ever; R() is a read. A death
- * amid reads leaves what a death before the first of them leaves, so reads offer none of their own.
+ * An atomic block has at most one access to what another process may write (but for ONE_READ and the
+ * polling in A8, where README.md says why), so every interleaving of accesses is explored. W() is a step
+ * before which its process may also die or stop for ever. R() is a read: a death amid reads leaves what
+ * a death before the first of them leaves, so it offers none of its own.
  *
  * Checked: "never over" at each grant (A5), "no false refusal" at each refusal (A4), "somebody gets
- * through" as the absence of fair cycles (every program is finite) and of stuck ends (Checker), "nothing
- * unrecovered" by Checker.
+ * through" as the absence of fair cycles (every program is finite) and of stuck ends, and "nothing
+ * unrecovered", the latter two at the end of init.
  *
  * -DPLANT_x puts one fault into the protocol; models/run must then find a violation.
  */
