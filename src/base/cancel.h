@@ -27,7 +27,8 @@ static inline void berth_cancel_restore(const int *before)
 	(void)pthread_setcancelstate(*before, NULL); /* as above */
 }
 
-#define BERTH_UNCANCELLED \
-	BERTH_CLEANUP(berth_cancel_restore) const int cancel_before_ = berth_cancel_hold()
+#define BERTH_UNCANCELLED                   \
+	BERTH_CLEANUP(berth_cancel_restore) \
+	BERTH_UNUSED const int cancel_before_ = berth_cancel_hold()
 
 #endif

@@ -81,10 +81,14 @@ static struct {
 	pid_t high; /* the same, in a higher one */
 } run;
 
-#define FAIL(...)                                               \
-	fail_msg("at %s, %s, time %u, %u others: " __VA_ARGS__, \
-		 berth_crash_point_names[run.point],            \
-		 run.action == BERTH_CRASH_KILL ? "killed" : "stopped", run.nth, run.other_count)
+#define FAIL(...)                                                                           \
+	do {                                                                                \
+		print_error("at %s, %s, time %u, %u others:\n",                             \
+			    berth_crash_point_names[run.point],                             \
+			    run.action == BERTH_CRASH_KILL ? "killed" : "stopped", run.nth, \
+			    run.other_count);                                               \
+		fail_msg(__VA_ARGS__);                                                      \
+	} while (0)
 
 static struct berth_region_spec spec_of(uint64_t limit_bytes)
 {
