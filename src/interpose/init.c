@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "account/settings.h"
 #include "driver/gpu_list.h"
 #include "interpose/capture.h"
 #include "interpose/errors.h"
@@ -42,6 +43,14 @@ enum berth_account_state berth_attach(void)
 {
 	berth_account_on_child(forget);
 	return berth_account_attach(list_gpus);
+}
+
+enum berth_log_level berth_unlimited_level(void)
+{
+	const struct berth_config *config;
+
+	return berth_settings_get(&config, NULL) == 0 && !config->active ? BERTH_LOG_WARNING
+									 : BERTH_LOG_ERROR;
 }
 
 BERTH_EXPORT CUresult cuInit(unsigned int flags)

@@ -26,6 +26,7 @@
 #include "driver/driver.h"
 #include "driver/loader.h"
 #include "driver/nvml.h"
+#include "interpose/init.h"
 #include "interpose/name_index.h"
 
 enum library {
@@ -168,7 +169,7 @@ static void warn_second_library(const struct query *query, const void *value)
 	if (berth_elf_find_address(value, &elf) != 0 || elf.soname == NULL)
 		return;
 	berth_log_once(
-		BERTH_LOG_WARNING,
+		berth_unlimited_level(),
 		"%s was not taken from the driver in use but from another library (%s): calls "
 		"through it are not limited",
 		query->name, elf.soname);

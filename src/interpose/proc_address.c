@@ -20,6 +20,7 @@
 #include "base/attributes.h"
 #include "base/log.h"
 #include "driver/driver.h"
+#include "interpose/init.h"
 #include "interpose/name_index.h"
 #include "interpose/real.h"
 
@@ -181,7 +182,7 @@ static void exchange(const struct request *request, void **pfn)
 	row = form_of(request, &group, *pfn);
 	if (row < 0)
 		berth_log_once(
-			BERTH_LOG_WARNING,
+			berth_unlimited_level(),
 			"the driver answers %s for CUDA %d with a form that is not known here: "
 			"calls through it are not limited",
 			request->symbol, request->cuda_version);

@@ -108,6 +108,23 @@ if gcc -fsanitize=address -o "$work/asan" "$work/hello.c" 2>/dev/null; then
 	check "and has nothing to complain of" is "$err" ""
 fi
 
+# A program that brings a second driver gets past the limit through it: that is said, unless it has none.
+cat >"$work/two.c" <<'C'
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+	void *first = dlopen("libcuda.so.1", RTLD_NOW);
+	int (*init)(unsigned) = (int (*)(unsigned))dlsym(first, "cuInit");
+	init(0);
+	return argc > 1 && dlsym(dlopen(argv[1], RTLD_NOW | RTLD_LOCAL), "cuMemAlloc_v2") ? 0 : 1;
+}
+C
+cp -L "$BERTH_BUILD/lib/sim/libcuda.so.1" "$work/second.so"
+gcc -o "$work/two" "$work/two.c" && run "$berth" run --sim -q -m 1G -- "$work/two" "$work/second.so"
+check "what can't be limited is said" has "$err" "calls through it are not limited"
+run env LD_PRELOAD="$BERTH_BUILD/lib/libberth-cuda.so" LD_LIBRARY_PATH="$BERTH_BUILD/lib/sim" "$work/two" "$work/second.so"
+check "but not to a program without a limit" is "$err" ""
+
 run "$berth" frobnicate
 check "an unknown command" has "$err" "'frobnicate' is not a command"
 check "has the status of a wrong command line" is "$status" 2
