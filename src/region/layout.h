@@ -80,8 +80,8 @@ struct berth_layout_head {
 	struct berth_layout_semaphore semaphore;
 	uint64_t gpu_count;
 	char uuids[BERTH_GPU_MAX][BERTH_UUID_SIZE];
-	/* Writer: any joiner, downwards, by compare-and-swap; upwards only a renewal under the
-	 * creation byte. seq_cst. One word: never torn. */
+	/* Writer: any joiner, downwards, by compare-and-swap; in either direction a renewal or a change
+	 * by order, under the creation byte. seq_cst. One word: never torn. */
 	_Atomic uint64_t limit_bytes[BERTH_GPU_MAX];
 	_Atomic uint64_t compute_limit_pct[BERTH_GPU_MAX];
 	struct berth_layout_seat seats[BERTH_SEAT_MAX];
@@ -134,7 +134,11 @@ struct berth_layout_tail {
 	_Atomic uint64_t change_count;  /* anyone adds: a seat or a limit changed */
 	_Atomic uint64_t anomaly_count; /* anyone adds: a figure had to be clamped */
 	_Atomic uint64_t cursor;        /* any claimer adds: where it starts to look */
-	uint64_t unused2[11];
+	/* Changes of limits by order, not by joining. Writer: who holds the creation byte, before the
+	 * limits; seq_cst. After a crash: too high by one, so some orders don't count that should:
+	 * the limits in force are never larger for it. */
+	_Atomic uint64_t limit_change_count;
+	uint64_t unused2[10];
 	struct berth_layout_gpu gpus[BERTH_GPU_MAX];
 	/* Odd: taken by one of us. Writer: owner or reaper; odd before, even after everything else
 	 * of the seat. So an even one beside a status is another implementation's seat. */
@@ -159,7 +163,7 @@ struct berth_layout {
 
 #define BERTH_TAIL_MAGIC 0x6c69617468747265ULL /* reads "erthtail" */
 /* Raise it when a field changes its meaning but not its place. */
-#define BERTH_LAYOUT_REVISION 1
+#define BERTH_LAYOUT_REVISION 2
 
 /* Two builds that disagree on a size or an offset must not share a region. */
 #define BERTH_MIX(h, x)           (((h) ^ (uint64_t)(x)) * 0x100000001b3ULL)
@@ -177,7 +181,7 @@ struct berth_layout {
 
 /* Lock bytes: no data lies there, the kernel only counts with them. */
 #define BERTH_LOCK_POSTINIT 0x40000000LL /* start-up steps; newer HAMi-core locks the same byte */
-#define BERTH_LOCK_CREATION 0x40000001LL /* a renewal of limits */
+#define BERTH_LOCK_CREATION 0x40000001LL /* a renewal or change of limits */
 #define BERTH_LOCK_SEAT     0x40001000LL /* + index: held by the living owner only */
 #define BERTH_LOCK_REAP     0x40002000LL /* + index: whoever takes or empties the seat */
 

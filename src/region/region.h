@@ -31,6 +31,9 @@ struct berth_region_spec {
 	struct berth_region_gpu gpus[BERTH_GPU_MAX];
 	int32_t priority; /* CUDA_TASK_PRIORITY, 1 = default */
 	mode_t mode;      /* of a new file, set whatever the umask is; 0 = 0600 */
+	/* 0: these limits always count. Else berth_region_stamp when they were ordered: once somebody has
+	 * changed the share's limits since (berth_region_change), they don't any more. */
+	uint64_t stamp;
 };
 
 enum berth_region_flags {
@@ -62,7 +65,7 @@ BERTH_MUST_CHECK int berth_region_join(const char *path, const struct berth_regi
 
 /* A joiner's limits for a region that it joined without a spec: where they are smaller they are in
  * force from now on. Nothing else of the spec is used. -ENODEV, with the reason, for a GPU that the
- * region does not have. */
+ * region does not have. -ESTALE: the limits were changed since spec->stamp; nothing was done. */
 BERTH_MUST_CHECK int berth_region_limit(struct berth_region *region,
 					const struct berth_region_spec *spec,
 					struct berth_region_joined *ret_joined,
@@ -85,6 +88,55 @@ void berth_region_gpu(const struct berth_region *region, uint32_t gpu,
 		      struct berth_region_gpu *ret_gpu);
 /* Index of a GPU by UUID ("GPU-…"), or -ENODEV. */
 BERTH_MUST_CHECK int berth_region_gpu_find(const struct berth_region *region, const char *uuid);
+
+/* Never 0. What limits that are ordered now are stamped with; another one after each change. */
+uint64_t berth_region_stamp(const struct berth_region *region);
+
+/* A change of a share's limits while it is in use. */
+struct berth_region_change {
+	uint32_t gpu_mask; /* bit i = GPU i of the region */
+	bool memory_set;
+	bool compute_set;
+	uint64_t memory_limit_bytes; /* 0 = none */
+	uint32_t compute_limit_pct;  /* 0 or >= 100 = none */
+};
+
+/* Called once a GPU before anything is changed, to leave a record of it; not 0 = don't change
+ * anything. The record may be of a change that a death then prevents, never the other way round. */
+typedef int (*berth_region_change_fn)(void *arg, uint32_t gpu,
+				      const struct berth_region_gpu *before,
+				      const struct berth_region_gpu *after);
+
+/* Changes the limits in force, up or down, whoever sits there. Below what is charged: asks are
+ * refused until it fits. Limits that were ordered before (stamp) and haven't been brought yet don't
+ * count any more. -EBUSY, with the reason: another change is under way and hasn't ended for 1 s.
+ * -EINVAL: a GPU that the region does not have. -EROFS: the region was only viewed. Else what
+ * `record` returned. Thread-safe. */
+BERTH_MUST_CHECK int berth_region_change(struct berth_region *region,
+					 const struct berth_region_change *change,
+					 berth_region_change_fn record, void *arg,
+					 struct berth_reason *reason);
+
+enum berth_finding_kind {
+	BERTH_FINDING_BROKEN, /* an invariant: nothing here repairs it, figures may be wrong */
+	BERTH_FINDING_DEAD, /* a dead process's seat; counts nowhere; berth_seat_reap_all empties it */
+	BERTH_FINDING_OVER,    /* more is charged than the limit; asks are refused until it fits */
+	BERTH_FINDING_FOREIGN, /* a seat of another implementation: it is not limited by this share */
+	BERTH_FINDING_CLAMPED, /* figures had to be clamped: some program freed what it didn't have */
+};
+
+struct berth_finding {
+	enum berth_finding_kind kind;
+	int32_t seat;     /* -1 = none */
+	int32_t gpu;      /* -1 = none */
+	const char *text; /* without the file's name; plain ASCII */
+};
+
+/* Walks the file while others work and tells each finding. 0, or what `found` returned when it isn't
+ * 0, or -errno if the file can't be asked. Changes nothing. */
+BERTH_MUST_CHECK int
+berth_region_inspect(struct berth_region *region,
+		     int (*found)(void *arg, const struct berth_finding *finding), void *arg);
 
 /* Walks every invariant of the file; 0, or -EUCLEAN with the first broken one in words. */
 BERTH_MUST_CHECK int berth_region_check(struct berth_region *region, struct berth_reason *reason);
