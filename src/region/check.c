@@ -5,9 +5,12 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/fd.h"
+#include "base/size.h"
 #include "region/entry.h"
+#include "region/ledger.h"
 #include "region/lockbyte.h"
 #include "region/map.h"
 #include "region/recover.h"
@@ -15,15 +18,18 @@
 enum { MOTION_TRIES = 1000 };
 
 struct walk {
-	const struct berth_region *region;
+	struct berth_region *region;
 	int fd;
-	struct berth_reason *reason;
+	int (*found)(void *arg, const struct berth_finding *finding);
+	void *arg;
 };
 
-static int broken(const struct walk *walk, uint32_t index, const char *what)
+static int tell(const struct walk *walk, enum berth_finding_kind kind, int32_t seat, int32_t gpu,
+		const char *text)
 {
-	return berth_reason_set(walk->reason, -EUCLEAN, "%s: seat %u: %s", walk->region->path,
-				index, what);
+	struct berth_finding finding = { .kind = kind, .seat = seat, .gpu = gpu, .text = text };
+
+	return walk->found(walk->arg, &finding);
 }
 
 static int head_check(const struct walk *walk)
@@ -44,19 +50,22 @@ static int head_check(const struct walk *walk)
 		what = "the number of GPUs has changed";
 	else if (high < 0 || high > BERTH_SEAT_MAX)
 		what = "more seats than there are";
-	return what ? berth_reason_set(walk->reason, -EUCLEAN, "%s: %s", walk->region->path, what)
-		    : 0;
+	return what ? tell(walk, BERTH_FINDING_BROKEN, -1, -1, what) : 0;
 }
 
-/* Nobody's: neither taken nor being taken or emptied. */
-static bool seat_is_free(const struct walk *walk, uint32_t index)
+static bool seat_taken(const struct walk *walk, uint32_t index)
 {
-	return (atomic_load(&walk->region->layout->tail.generation[index]) & 1) == 0 &&
-	       berth_lockbyte_held(walk->fd, BERTH_LOCK_SEAT + index) == 0 &&
+	return (atomic_load(&walk->region->layout->tail.generation[index]) & 1) != 0;
+}
+
+/* Nobody sits there, and nobody is taking or emptying it. */
+static bool seat_untouched(const struct walk *walk, uint32_t index)
+{
+	return berth_lockbyte_held(walk->fd, BERTH_LOCK_SEAT + index) == 0 &&
 	       berth_lockbyte_held(walk->fd, BERTH_LOCK_REAP + index) == 0;
 }
 
-static const char *free_seat_fault(const struct walk *walk, uint32_t index)
+static const char *free_seat_fault(const struct walk *walk, uint32_t index, int32_t *ret_gpu)
 {
 	const struct berth_layout_head *head = &walk->region->layout->head;
 	const struct berth_layout_seat *seat = &head->seats[index];
@@ -69,6 +78,7 @@ static const char *free_seat_fault(const struct walk *walk, uint32_t index)
 		struct berth_entry_state state =
 			berth_entry_read(&walk->region->layout->tail.ledger[i][index]);
 
+		*ret_gpu = (int32_t)i;
 		if (state.charged_bytes != 0)
 			return "empty, but bytes are charged";
 		if (berth_word_asking(state.word))
@@ -82,22 +92,28 @@ static const char *free_seat_fault(const struct walk *walk, uint32_t index)
 	return NULL;
 }
 
+/* A seat with an even generation. */
 static int free_seat_check(const struct walk *walk, uint32_t index)
 {
 	const _Atomic uint64_t *generation = &walk->region->layout->tail.generation[index];
 	uint64_t before = atomic_load(generation);
+	int32_t gpu = -1;
 
-	if (!seat_is_free(walk, index) || berth_recover_foreign(walk->region, index))
+	if (berth_recover_foreign(walk->region, index))
+		return tell(walk, BERTH_FINDING_FOREIGN, (int32_t)index, -1,
+			    "taken by another implementation, whose memory this share doesn't "
+			    "limit");
+	if ((before & 1) != 0 || !seat_untouched(walk, index))
 		return 0;
-	const char *what = free_seat_fault(walk, index);
+	const char *what = free_seat_fault(walk, index, &gpu);
 	/* Only if it was free all the while. */
-	if (!what || !seat_is_free(walk, index) || atomic_load(generation) != before)
+	if (!what || !seat_untouched(walk, index) || atomic_load(generation) != before)
 		return 0;
-	return broken(walk, index, what);
+	return tell(walk, BERTH_FINDING_BROKEN, (int32_t)index, gpu, what);
 }
 
 /* Mirror against ledger, for a seat whose sequence number is even and stays so. */
-static int mirror_check(const struct walk *walk, uint32_t index, uint32_t gpu)
+static const char *mirror_fault(const struct walk *walk, uint32_t index, uint32_t gpu)
 {
 	const struct berth_layout *layout = walk->region->layout;
 	const struct berth_layout_seat *seat = &layout->head.seats[index];
@@ -115,62 +131,151 @@ static int mirror_check(const struct walk *walk, uint32_t index, uint32_t gpu)
 		if (sequence != again)
 			continue;
 		if (sequence & 1)
-			return 0; /* torn by a death or a stop: the ledger is what counts */
+			return NULL; /* torn by a death or a stop: the ledger is what counts */
 		if (total != sum)
-			return broken(walk, index, "the mirror's kinds don't add up to its total");
+			return "the mirror's kinds don't add up to its total";
 		if (total != state.charged_bytes)
-			return broken(walk, index, "the mirror and the ledger differ");
-		return 0;
+			return "the mirror and the ledger differ";
+		return NULL;
 	}
-	return 0;
+	return NULL;
 }
 
-static int taken_seat_check(const struct walk *walk, uint32_t index)
+static const char *taken_seat_fault(const struct walk *walk, uint32_t index, int32_t *ret_gpu)
 {
 	const struct berth_layout_tail *tail = &walk->region->layout->tail;
-	uint64_t generation = atomic_load(&tail->generation[index]);
-	int r = 0;
 
-	/* While it is being emptied, ledger and mirror follow one another. */
-	if ((generation & 1) == 0 ||
-	    atomic_load(&walk->region->layout->head.seats[index].status) == BERTH_STATUS_FREE)
-		return 0;
-	for (uint32_t i = 0; r == 0 && i < BERTH_GPU_MAX; i++) {
+	for (uint32_t i = 0; i < BERTH_GPU_MAX; i++) {
+		*ret_gpu = (int32_t)i;
 		if (i >= walk->region->gpu_count &&
 		    berth_entry_read(&tail->ledger[i][index]).charged_bytes != 0)
-			r = broken(walk, index, "bytes are charged on a GPU that isn't there");
-		if (r == 0)
-			r = mirror_check(walk, index, i);
+			return "bytes are charged on a GPU that isn't there";
+		const char *what = mirror_fault(walk, index, i);
+		if (what)
+			return what;
 	}
-	/* Emptied or left meanwhile: what was seen proves nothing. */
-	if (r < 0 &&
-	    (atomic_load(&tail->generation[index]) != generation ||
-	     atomic_load(&walk->region->layout->head.seats[index].status) == BERTH_STATUS_FREE)) {
-		if (walk->reason)
-			walk->reason->text[0] = '\0';
+	return NULL;
+}
+
+/* A seat with an odd generation. */
+static int taken_seat_check(const struct walk *walk, uint32_t index)
+{
+	const struct berth_layout *layout = walk->region->layout;
+	uint64_t before = atomic_load(&layout->tail.generation[index]);
+	int32_t gpu = -1;
+
+	/* While it is being emptied, ledger and mirror follow one another. */
+	if (atomic_load(&layout->head.seats[index].status) == BERTH_STATUS_FREE)
 		return 0;
+	const char *what = taken_seat_fault(walk, index, &gpu);
+	/* Emptied or left meanwhile: what was seen proves nothing. */
+	if (!what || atomic_load(&layout->tail.generation[index]) != before ||
+	    atomic_load(&layout->head.seats[index].status) == BERTH_STATUS_FREE)
+		return 0;
+	return tell(walk, BERTH_FINDING_BROKEN, (int32_t)index, gpu, what);
+}
+
+static int dead_seat_tell(const struct walk *walk, uint32_t index)
+{
+	const struct berth_layout *layout = walk->region->layout;
+	uint64_t before = atomic_load(&layout->tail.generation[index]);
+	uint64_t left_bytes = 0;
+	char text[128];
+	char size[BERTH_SIZE_TEXT_MAX];
+
+	if (!seat_untouched(walk, index))
+		return 0;
+	for (uint32_t i = 0; i < walk->region->gpu_count; i++)
+		left_bytes = berth_bytes_add(
+			left_bytes, berth_entry_read(&layout->tail.ledger[i][index]).charged_bytes);
+	(void)snprintf(text, sizeof text, "its process (pid %d where it ran) is dead; it left %s",
+		       (int)atomic_load(&layout->head.seats[index].pid),
+		       berth_size_format(left_bytes, size));
+	/* Emptied meanwhile: then it is nobody's news. */
+	if (!seat_untouched(walk, index) || atomic_load(&layout->tail.generation[index]) != before)
+		return 0;
+	return tell(walk, BERTH_FINDING_DEAD, (int32_t)index, -1, text);
+}
+
+static int seat_check(const struct walk *walk, uint32_t index, uint32_t high)
+{
+	if (!seat_taken(walk, index))
+		return free_seat_check(walk, index);
+	/* Claimers raise the high end before they take a place. */
+	if (index >= high && index >= berth_map_seat_high(walk->region))
+		return tell(walk, BERTH_FINDING_BROKEN, (int32_t)index, -1,
+			    "taken, but beyond the highest that was ever used");
+	int r = taken_seat_check(walk, index);
+	return r == 0 ? dead_seat_tell(walk, index) : r;
+}
+
+static int sums_tell(const struct walk *walk)
+{
+	uint64_t clamped_count = atomic_load(&walk->region->layout->tail.anomaly_count);
+	char text[160], charged[BERTH_SIZE_TEXT_MAX], limit[BERTH_SIZE_TEXT_MAX];
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < walk->region->gpu_count; i++) {
+		struct berth_ledger_room room;
+
+		r = berth_ledger_room(walk->region, i, &room);
+		if (r < 0 || room.limit_bytes == 0 || room.charged_bytes <= room.limit_bytes)
+			continue;
+		(void)snprintf(text, sizeof text,
+			       "%s are charged, the limit is %s; asks are refused until it fits",
+			       berth_size_format(room.charged_bytes, charged),
+			       berth_size_format(room.limit_bytes, limit));
+		r = tell(walk, BERTH_FINDING_OVER, -1, (int32_t)i, text);
+	}
+	if (r == 0 && clamped_count != 0) {
+		(void)snprintf(text, sizeof text,
+			       "%" PRIu64 " times a figure had to be clamped: a program freed more "
+			       "than it had",
+			       clamped_count);
+		r = tell(walk, BERTH_FINDING_CLAMPED, -1, -1, text);
 	}
 	return r;
 }
 
-int berth_region_check(struct berth_region *region, struct berth_reason *reason)
+int berth_region_inspect(struct berth_region *region,
+			 int (*found)(void *arg, const struct berth_finding *finding), void *arg)
 {
 	if (!berth_map_ours(region))
 		return -ECHILD;
 	BERTH_FD int fd = berth_lockbyte_open(region, false);
-	struct walk walk = { .region = region, .fd = fd, .reason = reason };
+	struct walk walk = { .region = region, .fd = fd, .found = found, .arg = arg };
 
 	if (fd < 0)
 		return fd;
 	int r = head_check(&walk);
 	uint32_t high = berth_map_seat_high(region);
 
-	for (uint32_t i = 0; r == 0 && i < BERTH_SEAT_MAX; i++) {
-		if (i >= high && (atomic_load(&region->layout->tail.generation[i]) & 1))
-			return broken(&walk, i, "taken, but beyond the highest that was ever used");
-		r = free_seat_check(&walk, i);
-		if (r == 0)
-			r = taken_seat_check(&walk, i);
-	}
-	return r;
+	for (uint32_t i = 0; r == 0 && i < BERTH_SEAT_MAX; i++)
+		r = seat_check(&walk, i, high);
+	return r == 0 ? sums_tell(&walk) : r;
+}
+
+struct first_fault {
+	const struct berth_region *region;
+	struct berth_reason *reason;
+};
+
+static int first_fault_found(void *arg, const struct berth_finding *finding)
+{
+	const struct first_fault *first = arg;
+
+	if (finding->kind != BERTH_FINDING_BROKEN)
+		return 0;
+	if (finding->seat < 0)
+		return berth_reason_set(first->reason, -EUCLEAN, "%s: %s", first->region->path,
+					finding->text);
+	return berth_reason_set(first->reason, -EUCLEAN, "%s: seat %d: %s", first->region->path,
+				finding->seat, finding->text);
+}
+
+int berth_region_check(struct berth_region *region, struct berth_reason *reason)
+{
+	struct first_fault first = { .region = region, .reason = reason };
+
+	return berth_region_inspect(region, first_fault_found, &first);
 }

@@ -80,8 +80,8 @@ struct berth_layout_head {
 	struct berth_layout_semaphore semaphore;
 	uint64_t gpu_count;
 	char uuids[BERTH_GPU_MAX][BERTH_UUID_SIZE];
-	/* Writer: any joiner, downwards, by compare-and-swap; in either direction a renewal or a change
-	 * by order, under the creation byte. seq_cst. One word: never torn. */
+	/* Writer: any joiner, downwards, by compare-and-swap; in either direction a renewal under
+	 * the creation byte or a change by order under the change byte. seq_cst. One word: never torn. */
 	_Atomic uint64_t limit_bytes[BERTH_GPU_MAX];
 	_Atomic uint64_t compute_limit_pct[BERTH_GPU_MAX];
 	struct berth_layout_seat seats[BERTH_SEAT_MAX];
@@ -134,7 +134,7 @@ struct berth_layout_tail {
 	_Atomic uint64_t change_count;  /* anyone adds: a seat or a limit changed */
 	_Atomic uint64_t anomaly_count; /* anyone adds: a figure had to be clamped */
 	_Atomic uint64_t cursor;        /* any claimer adds: where it starts to look */
-	/* Changes of limits by order, not by joining. Writer: who holds the creation byte, before the
+	/* Changes of limits by order, not by joining. Writer: who holds the change byte, before the
 	 * limits; seq_cst. After a crash: too high by one, so some orders don't count that should:
 	 * the limits in force are never larger for it. */
 	_Atomic uint64_t limit_change_count;
@@ -181,7 +181,8 @@ struct berth_layout {
 
 /* Lock bytes: no data lies there, the kernel only counts with them. */
 #define BERTH_LOCK_POSTINIT 0x40000000LL /* start-up steps; newer HAMi-core locks the same byte */
-#define BERTH_LOCK_CREATION 0x40000001LL /* a renewal or change of limits */
+#define BERTH_LOCK_CREATION 0x40000001LL /* a renewal of limits */
+#define BERTH_LOCK_CHANGE   0x40000002LL /* a change of limits by order */
 #define BERTH_LOCK_SEAT     0x40001000LL /* + index: held by the living owner only */
 #define BERTH_LOCK_REAP     0x40002000LL /* + index: whoever takes or empties the seat */
 
@@ -242,7 +243,7 @@ _Static_assert(BERTH_TAIL_AT(ledger) % 64 == 0 && BERTH_TAIL_AT(gpus) % 64 == 0,
 	       "entries must not straddle cache lines");
 _Static_assert(BERTH_LAYOUT_SIZE < BERTH_LOCK_POSTINIT, "lock bytes must lie beyond the mapping");
 _Static_assert(BERTH_LOCK_SEAT + BERTH_SEAT_MAX <= BERTH_LOCK_REAP, "lock bytes overlap");
-_Static_assert(BERTH_LOCK_CREATION < BERTH_LOCK_SEAT, "lock bytes overlap");
+_Static_assert(BERTH_LOCK_CHANGE < BERTH_LOCK_SEAT, "lock bytes overlap");
 _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic int32_t) == 4,
 	       "an atomic must be as large as its figure");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,

@@ -14,6 +14,23 @@
  *                                                 and merges its own when the kernel frees it
  * 4, 5               the same                     the same
  * A stopped renewer: claimers wait 100 ms and go on; when it wakes up, steps 4 and 5 see them.
+ *
+ * A change by order (berth limit) holds whoever sits there: C1. lock the change byte; C2. leave a
+ * record; C3. count the change, so that orders stamped before it don't count any more when they are
+ * brought; C4. exchange each limit. Claimers don't look at the change byte, so nobody waits for a
+ * changer, not even for a stopped one, but a second changer: 1 s, then it is told so.
+ *
+ * Killed after step  what others see             who repairs
+ * C1                 the byte is free again       nothing to repair
+ * C2                 a record without a change    nothing to repair: the record says what was ordered
+ * C3                 the limits as before         nothing to repair: what doesn't count any more was
+ *                                                 no smaller than the limits in force, as `berth run`
+ *                                                 merges its order before the program starts
+ * C4 half            some GPUs' limits changed    the next change; the record names all of them
+ * A joiner that was between its look at the stamp and its compare-and-swap when the change came
+ * lowers the limit again, as if it had come a moment later: then the smaller one is in force, and
+ * what `berth limit` prints afterwards says so. A renewal and a change at once end with one of the
+ * limits that were ordered, or a smaller one.
  */
 #include "region/limits.h"
 
@@ -25,7 +42,10 @@
 #include "base/fd.h"
 #include "region/lockbyte.h"
 
-enum { SETTLE_TRIES = 100 }; /* x 1 ms */
+enum {
+	SETTLE_TRIES = 100,  /* x 1 ms */
+	CHANGE_TRIES = 1000, /* x 1 ms */
+};
 
 /* A percentage of 100 and more limits nothing. */
 static uint64_t compute_wanted(uint32_t pct)
@@ -50,6 +70,7 @@ int berth_limits_want(struct berth_region *region, const struct berth_region_spe
 	if (spec->gpu_count > BERTH_GPU_MAX)
 		return berth_reason_set(reason, -EINVAL, "%s: %u GPUs asked for, at most %d fit",
 					region->path, spec->gpu_count, BERTH_GPU_MAX);
+	region->wanted_stamp = spec->stamp;
 	for (uint32_t i = 0; i < spec->gpu_count; i++) {
 		int gpu = gpu_index(region, &spec->gpus[i], i);
 
@@ -98,18 +119,24 @@ static bool limit_kept(uint64_t in_force, uint64_t wanted)
 	return in_force != 0 && in_force != wanted;
 }
 
+bool berth_limits_stale(const struct berth_region *region)
+{
+	return region->wanted_stamp != 0 && region->wanted_stamp < berth_region_stamp(region);
+}
+
 void berth_limits_merge(struct berth_region *region, struct berth_region_joined *joined)
 {
 	struct berth_layout_head *head = &region->layout->head;
 	uint32_t lowered_mask = 0;
 	uint32_t kept_mask = 0;
+	bool stale = berth_limits_stale(region);
 
 	for (uint32_t i = 0; i < region->gpu_count; i++) {
 		uint64_t bytes = region->wanted_limit_bytes[i];
 		uint64_t pct = region->wanted_compute_pct[i];
-		bool lowered = limit_lower(&head->limit_bytes[i], bytes);
+		bool lowered = !stale && limit_lower(&head->limit_bytes[i], bytes);
 
-		lowered |= compute_lower(&head->compute_limit_pct[i], pct);
+		lowered |= !stale && compute_lower(&head->compute_limit_pct[i], pct);
 		if (lowered)
 			lowered_mask |= 1U << i;
 		uint64_t pct_now = atomic_load(&head->compute_limit_pct[i]);
@@ -188,4 +215,83 @@ void berth_limits_settle(struct berth_region *region, int fd)
 		berth_sleep_ns(BERTH_NS_PER_MS, berth_deadline_after(BERTH_NS_PER_MS));
 	}
 	berth_limits_merge(region, NULL);
+}
+
+/* C1: 0, -EBUSY or -errno. */
+static int change_lock(int fd)
+{
+	int r = berth_lockbyte_try(fd, BERTH_LOCK_CHANGE);
+
+	for (int i = 0; r == -EAGAIN && i < CHANGE_TRIES; i++) {
+		berth_sleep_ns(BERTH_NS_PER_MS, berth_deadline_after(BERTH_NS_PER_MS));
+		r = berth_lockbyte_try(fd, BERTH_LOCK_CHANGE);
+	}
+	return r == -EAGAIN ? -EBUSY : r;
+}
+
+static struct berth_region_gpu gpu_changed(const struct berth_region_gpu *before,
+					   const struct berth_region_change *change)
+{
+	struct berth_region_gpu after = *before;
+
+	if (change->memory_set)
+		after.memory_limit_bytes = change->memory_limit_bytes;
+	if (change->compute_set)
+		after.compute_limit_pct = (uint32_t)compute_wanted(change->compute_limit_pct);
+	return after;
+}
+
+/* C2 */
+static int change_record(const struct berth_region *region,
+			 const struct berth_region_change *change, berth_region_change_fn record,
+			 void *arg)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; record && r == 0 && i < region->gpu_count; i++) {
+		struct berth_region_gpu before;
+
+		if (!(change->gpu_mask & (1U << i)))
+			continue;
+		berth_region_gpu(region, i, &before);
+		struct berth_region_gpu after = gpu_changed(&before, change);
+		r = record(arg, i, &before, &after);
+	}
+	return r;
+}
+
+/* C3, C4 */
+static void change_make(struct berth_region *region, const struct berth_region_change *change)
+{
+	struct berth_layout_head *head = &region->layout->head;
+
+	atomic_fetch_add(&region->layout->tail.limit_change_count, 1);
+	BERTH_CRASH(limit_change_counted);
+	for (uint32_t i = 0; i < region->gpu_count; i++) {
+		if (!(change->gpu_mask & (1U << i)))
+			continue;
+		if (change->memory_set)
+			atomic_store(&head->limit_bytes[i], change->memory_limit_bytes);
+		if (change->compute_set)
+			atomic_store(&head->compute_limit_pct[i],
+				     compute_wanted(change->compute_limit_pct));
+		BERTH_CRASH(limit_change_stored);
+	}
+	atomic_fetch_add(&region->layout->tail.change_count, 1);
+}
+
+int berth_limits_change(struct berth_region *region, const struct berth_region_change *change,
+			berth_region_change_fn record, void *arg)
+{
+	BERTH_FD int fd = berth_lockbyte_open(region, true);
+	int r = fd < 0 ? fd : change_lock(fd);
+
+	if (r < 0)
+		return r;
+	BERTH_CRASH(limit_change_locked);
+	r = change_record(region, change, record, arg);
+	if (r == 0)
+		change_make(region, change);
+	berth_lockbyte_drop(fd, BERTH_LOCK_CHANGE);
+	return r;
 }

@@ -14,6 +14,9 @@ BERTH_MUST_CHECK int berth_limits_want(struct berth_region *region,
 				       const struct berth_region_spec *spec,
 				       struct berth_reason *reason);
 
+/* True if what is wanted was ordered before a change and doesn't count any more. */
+bool berth_limits_stale(const struct berth_region *region);
+
 /* Brings what is wanted into force where it is smaller. Lock-free; any number of times. */
 void berth_limits_merge(struct berth_region *region, struct berth_region_joined *joined);
 
@@ -25,5 +28,11 @@ BERTH_MUST_CHECK int berth_limits_renew(struct berth_region *region);
  * merges, so that a renewal which hadn't seen the seat can't leave a larger limit behind. fd: any
  * open file of the region. */
 void berth_limits_settle(struct berth_region *region, int fd);
+
+/* As berth_region_change. A fork in the middle of it inherits the lock: the caller is a program that
+ * doesn't fork here. */
+BERTH_MUST_CHECK int berth_limits_change(struct berth_region *region,
+					 const struct berth_region_change *change,
+					 berth_region_change_fn record, void *arg);
 
 #endif

@@ -37,6 +37,7 @@ struct berth_region {
 	/* What this process's own environment asks for, by GPU of the region; 0 = nothing. */
 	uint64_t wanted_limit_bytes[BERTH_GPU_MAX];
 	uint64_t wanted_compute_pct[BERTH_GPU_MAX];
+	uint64_t wanted_stamp;    /* as berth_region_spec.stamp */
 	_Atomic int32_t own_seat; /* this process's, or -1 */
 };
 

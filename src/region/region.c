@@ -92,10 +92,48 @@ int berth_region_limit(struct berth_region *region, const struct berth_region_sp
 		       struct berth_region_joined *ret_joined, struct berth_reason *reason)
 {
 	struct berth_region_joined joined = { 0 };
-	int r = berth_map_ours(region) ? limits_join(region, spec, 0, &joined, reason) : -ECHILD;
 
-	if (r == 0 && ret_joined)
+	if (!berth_map_ours(region))
+		return -ECHILD;
+	int r = berth_limits_want(region, spec, reason);
+	if (r < 0)
+		return r;
+	if (berth_limits_stale(region))
+		return berth_reason_set(reason, -ESTALE,
+					"%s: its limits were changed since these were ordered",
+					region->path);
+	berth_limits_merge(region, &joined);
+	if (ret_joined)
 		*ret_joined = joined;
+	return 0;
+}
+
+uint64_t berth_region_stamp(const struct berth_region *region)
+{
+	return berth_map_ours(region) ? atomic_load(&region->layout->tail.limit_change_count) + 1
+				      : 1;
+}
+
+int berth_region_change(struct berth_region *region, const struct berth_region_change *change,
+			berth_region_change_fn record, void *arg, struct berth_reason *reason)
+{
+	if (!berth_map_ours(region))
+		return -ECHILD;
+	if (!region->writable)
+		return berth_reason_set(reason, -EROFS, "%s: is only being looked at",
+					region->path);
+	if (change->gpu_mask >> region->gpu_count)
+		return berth_reason_set(reason, -EINVAL, "%s: the share has %u GPUs", region->path,
+					region->gpu_count);
+	int r = berth_limits_change(region, change, record, arg);
+	if (r == -EBUSY)
+		return berth_reason_set(reason, r,
+					"%s: another change of its limits is under way; if that "
+					"doesn't end, a stopped berth limit is in the way",
+					region->path);
+	if (r == -ESTALE)
+		return berth_reason_set(reason, r, "%s: was removed or replaced meanwhile",
+					region->path);
 	return r;
 }
 
