@@ -143,7 +143,7 @@ static int race_run(uint32_t asks)
 	struct contest contest = {
 		.region_path = path,
 		.process_count = RACE_PROCESSES,
-		.asks_per_process = asks / RACE_PROCESSES,
+		.asks_per_thread = asks / RACE_PROCESSES,
 		.limit_bytes = 1024 * MIB,
 		.ask_max_bytes = 64 * MIB,
 		.seed = 20260801,

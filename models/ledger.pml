@@ -34,6 +34,9 @@
 #define EARLY 1 /* how often 1 ms passes over an asker that runs, only slowly; 99: any number of times */
 #endif
 #define OPS 4 /* operations of one process, the last is 0 */
+#ifndef LARGEST
+#define LARGEST LIMIT /* the largest limit that is ever in force */
+#endif
 
 /* bit 0 asking | 4 bits nonce | version. Neither wraps in the model: asserted. */
 #define ASKING(w) ((w) & 1)
@@ -75,7 +78,7 @@ bool finished[N];
 byte held[N];	 /* granted and not yet refunded, by the living */
 byte asked[N];	 /* the size of the ask under way */
 bool no_room[N]; /* at some instant of it, the living's charges left no room under the limit then */
-#ifdef LOWER
+#ifdef LIMITS /* the limit becomes the first of two, then the second (0: it stays) */
 byte most[N];	 /* the largest limit during it */
 #define MOST(k) most[k]
 #else
@@ -87,7 +90,7 @@ byte forced[N];	 /* what others booked by force during it */
 #define OVER_HELD false
 #else
 #define FORCED_BESIDE(k) 0
-#define OVER_HELD (HELD > LIMIT)
+#define OVER_HELD (HELD > LARGEST)
 #endif
 hidden byte program[N * OPS];
 hidden byte over, torn; /* so that a violation says its name */
@@ -114,7 +117,7 @@ inline see_all() {
 
 inline ask_begins() {
 	asked[me] = size;
-#ifdef LOWER
+#ifdef LIMITS
 	most[me] = limit;
 #endif
 	SEE(me)
@@ -123,7 +126,7 @@ inline ask_begins() {
 inline ask_ends() {
 	asked[me] = 0;
 	no_room[me] = false;
-#ifdef LOWER
+#ifdef LIMITS
 	most[me] = 0;
 #endif
 #ifdef FORCED
@@ -414,6 +417,8 @@ A3_decide:
 				k = 0
 			}
 			validate_on()
+#elif defined(LIMITS)
+			goto A4_limit
 #else
 			weigh_on()
 #endif
@@ -425,6 +430,14 @@ A3_decide:
 #ifdef PLANT_VALIDATE_FIRST
 A4_weigh: R(d_step { j = FIRST; do :: k < N -> counted[k] = false; k++ :: else -> break od; k = 0 };
 	  weigh_on());
+#endif
+#ifdef LIMITS /* else it is what it was */
+A4_limit:
+#ifdef PLANT_LIMIT_KEPT /* the one that the collect read */
+	R(weigh_on());
+#else
+	R(lim = limit; weigh_on());
+#endif
 #endif
 A4:	R(if
 	  :: DEAD(j) -> dead_word[j] = seen[j]
@@ -579,9 +592,28 @@ end_stopped:
 end:	skip
 }
 
-#ifdef LOWER
-proctype Lowering() {
-	d_step { limit = LOWER; see_all() }
+#ifdef LIMITS
+inline limit_set(bytes) {
+	limit = bytes;
+	do
+	:: k < N -> if :: asked[k] > 0 && most[k] < limit -> most[k] = limit :: else fi; k++
+	:: else -> break
+	od;
+	k = 0;
+	see_all()
+}
+
+/* Orders and joiners that change the limit: one write each, whatever else they do. */
+proctype Changing(byte first, second) {
+	byte k;
+
+	d_step { limit_set(first) }
+	atomic {
+		if
+		:: second > 0 -> d_step { limit_set(second) }
+		:: else
+		fi
+	}
 }
 #endif
 
@@ -605,8 +637,8 @@ init {
 #if N == 3
 		SEAT(2, SEAT2);
 #endif
-#ifdef LOWER
-		run Lowering();
+#ifdef LIMITS
+		run Changing(LIMITS);
 #endif
 	}
 #ifndef PROGRESS

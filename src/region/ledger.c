@@ -15,10 +15,10 @@
  *   A2 announce   word = asking, with a new nonce.
  *   A3 collect    limit; then each other seat's entry, read at one instant each. C = own charge and
  *                 the others', O = bytes of the others' undecided asks.
- *   A4 refuse     if C + bytes > limit: ask the kernel which of the counted seats live, until the
- *                 living alone leave no room; the dead are emptied and left out. Too few: A3. Then,
- *                 if the version of any seat that counts has moved since A3: A3. Else withdraw
- *                 (asking -> idle) and refuse.
+ *   A4 refuse     if C + bytes > limit: read the limit again. Ask the kernel which of the counted
+ *                 seats live, until the living alone leave no room; the dead are emptied and left
+ *                 out. Too few: A3. Then, if the version of any seat that counts has moved since
+ *                 A3: A3. Else withdraw (asking -> idle) and refuse.
  *   A5 grant      if C + O + bytes <= limit: compare-and-swap the own word asking -> next version.
  *                 This write is the grant. It fails if somebody cancelled: A8.
  *   A6 mirror     HAMi's figures follow.
@@ -43,15 +43,17 @@
  * charges again only for a new owner, who announces after a. (A forced charge asks nobody: it may
  * exceed the limit, and asks are refused until the sum fits again.)
  *
- * WHY NO FALSE REFUSAL. At A4 the first question about a living seat lies after all reads of A3 and
- * before all of the checks. At that instant every counted seat was alive (it was so later, and a
- * new owner would have moved the version) and had the charge that was counted (its version didn't
- * move). So at that one instant the living left no room. Undecided asks aren't in this sum.
+ * WHY NO FALSE REFUSAL. A4's reading of the limit lies after all reads of A3 and before all
+ * questions and checks. At that instant every counted seat was alive (it was so later, and a new
+ * owner would have moved the version) and had the charge that was counted (its version didn't
+ * move). So at that one instant the living left no room under the limit of that instant. Undecided
+ * asks aren't in this sum. (A3's limit won't do: if it is raised and others take the room that
+ * came, the ask would be refused though it fitted all the while.)
  *
- * WHY SOMEBODY GETS THROUGH. A4 starts over only if a counted charge moved or a dead seat was
- * found. At A7 the lowest asker's way is made free: it cancels the higher ones, which at A8 wait
- * for it. So an asker that runs is held up only by others that get through. An asker that doesn't
- * run for 1 ms is cancelled by whoever minds.
+ * WHY SOMEBODY GETS THROUGH. A4 starts over only if a counted charge moved, a dead seat was found
+ * or the limit was raised. At A7 the lowest asker's way is made free: it cancels the higher ones,
+ * which at A8 wait for it. So an asker that runs is held up only by others that get through. An
+ * asker that doesn't run for 1 ms is cancelled by whoever minds.
  *
  * Killed after  what others see                              who repairs
  * A1            the charge as before                         nothing to repair; the seat is reaped
@@ -218,6 +220,8 @@ static int living_count(struct ask *ask)
 static enum verdict ask_refuse(struct ask *ask)
 {
 	struct berth_collected *seen = ask->collected;
+
+	ask->limit_bytes = atomic_load(&ask->region->layout->head.limit_bytes[ask->gpu]);
 	int count = living_count(ask);
 
 	BERTH_CRASH(ledger_ask_weighed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The judge sees what it is for, and condemns nobody who is innocent: small time lines written by
- * hand.
+ * hand. Limits are {bytes, change's call, change's return}.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,12 +14,21 @@
 
 #define LIMIT 100
 
-static struct judge_verdict judge(struct judge_log *logs, uint32_t count)
+static struct judge_verdict judge_under(struct judge_log *logs, uint32_t count,
+					const struct judge_limit *list, uint32_t limit_count)
 {
+	struct judge_limits limits = { .count = limit_count, .list = list };
 	struct judge_verdict verdict;
 
-	assert_int_equal(judge_decide(logs, count, LIMIT, &verdict), 0);
+	assert_int_equal(judge_decide(logs, count, &limits, &verdict), 0);
 	return verdict;
+}
+
+static struct judge_verdict judge(struct judge_log *logs, uint32_t count)
+{
+	struct judge_limit limit = { .bytes = LIMIT };
+
+	return judge_under(logs, count, &limit, 1);
 }
 
 /* {bytes, ask's call, granted, refused, refund's call, refund's return} */
@@ -120,6 +129,113 @@ static void test_counts(void **state)
 	assert_int_equal(judge(&log, 1).ask_count, 0);
 }
 
+/* Held before the limit was lowered below it: legal. Granted after it: not, however small. */
+static void test_lowered_below(void **state)
+{
+	struct judge_note a = { 60, 10, 20, 0, 80, 90 };
+	struct judge_note b = { 1, 51, 55, 0, 70, 75 };
+	struct judge_log logs[2] = { { .note_count = 1, .notes = &a },
+				     { .note_count = 1, .notes = &b } };
+	struct judge_limit limits[2] = { { LIMIT, 0, 0 }, { 50, 40, 50 } };
+
+	(void)state;
+	assert_int_equal(judge_under(logs, 1, limits, 2).overshoot_bytes, 0);
+	assert_int_equal(judge_under(logs, 1, limits, 2).below_count, 1);
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 11);
+	b.ask_call_ns = 50; /* the old limit may have been in force at that instant */
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 0);
+	b.ask_call_ns = 51;
+	a.refund_call_ns = 55; /* it fits again */
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 0);
+	limits[1].bytes = 60;
+	a.refund_call_ns = 80;
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 1);
+	limits[1].bytes = 61;
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 0);
+	assert_int_equal(judge_under(logs, 2, limits, 2).below_count, 0);
+}
+
+/* Either of two asks may have been the last to be granted; if one of them called before the limit
+ * was lowered, nobody is condemned. */
+static void test_lowered_between_two(void **state)
+{
+	struct judge_note a = { 60, 30, 60, 0, 80, 90 };
+	struct judge_note b = { 30, 51, 55, 0, 70, 75 };
+	struct judge_log logs[2] = { { .note_count = 1, .notes = &a },
+				     { .note_count = 1, .notes = &b } };
+	struct judge_limit limits[2] = { { LIMIT, 0, 0 }, { 50, 40, 50 } };
+
+	(void)state;
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 0);
+	a.granted_ns = 50; /* before b called: so b was the last */
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 40);
+	a.granted_ns = 60;
+	a.ask_call_ns = 52; /* both called under the new limit */
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 40);
+	a.ask_call_ns = 30;
+	b.bytes = 41; /* over the old one too */
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 1);
+}
+
+/* A raised limit is possible from its change's call on, and owed from its return on. */
+static void test_raised(void **state)
+{
+	struct judge_note a = { 60, 10, 20, 0, 80, 90 };
+	struct judge_note b = { 30, 25, 39, 0, 70, 75 };
+	struct judge_log logs[2] = { { .note_count = 1, .notes = &a },
+				     { .note_count = 1, .notes = &b } };
+	struct judge_limit limits[2] = { { 60, 0, 0 }, { LIMIT, 40, 50 } };
+
+	(void)state;
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 30);
+	b.granted_ns = 40;
+	assert_int_equal(judge_under(logs, 2, limits, 2).overshoot_bytes, 0);
+	b = (struct judge_note){ 30, 50, 0, 55, 0, 0 };
+	assert_int_equal(judge_under(logs, 2, limits, 2).false_refusal_count, 0);
+	b.ask_call_ns = 51;
+	assert_int_equal(judge_under(logs, 2, limits, 2).false_refusal_count, 1);
+	b.bytes = 41; /* beyond the new one */
+	assert_int_equal(judge_under(logs, 2, limits, 2).false_refusal_count, 0);
+}
+
+/* Too little room before the raise for what was held later, too much held later for the limit
+ * before: at no instant was there no room. */
+static void test_refusal_by_two_instants(void **state)
+{
+	struct judge_note a = { 60, 60, 61, 0, 80, 90 };
+	struct judge_note b = { 30, 10, 0, 70, 0, 0 };
+	struct judge_log logs[2] = { { .note_count = 1, .notes = &a },
+				     { .note_count = 1, .notes = &b } };
+	struct judge_limit limits[2] = { { 50, 0, 0 }, { LIMIT, 40, 50 } };
+
+	(void)state;
+	assert_int_equal(judge_under(logs, 2, limits, 2).false_refusal_count, 1);
+	a.ask_call_ns = 50; /* the old limit may have been in force when a was charged */
+	assert_int_equal(judge_under(logs, 2, limits, 2).false_refusal_count, 0);
+}
+
+/* Lowered and raised again within the ask: the refusal is justified. */
+static void test_refusal_in_a_dip(void **state)
+{
+	struct judge_note a = { 60, 10, 20, 0, 80, 90 };
+	struct judge_note b = { 30, 25, 0, 70, 0, 0 };
+	struct judge_log logs[2] = { { .note_count = 1, .notes = &a },
+				     { .note_count = 1, .notes = &b } };
+	struct judge_limit limits[3] = { { LIMIT, 0, 0 }, { 80, 40, 41 }, { LIMIT, 50, 51 } };
+
+	(void)state;
+	assert_int_equal(judge_under(logs, 2, limits, 3).false_refusal_count, 0);
+	b.ask_call_ns = 52;
+	assert_int_equal(judge_under(logs, 2, limits, 3).false_refusal_count, 1);
+	b.ask_call_ns = 25;
+	b.refused_ns = 39;
+	assert_int_equal(judge_under(logs, 2, limits, 3).false_refusal_count, 1);
+	b.refused_ns = 40; /* the change had been called */
+	assert_int_equal(judge_under(logs, 2, limits, 3).false_refusal_count, 0);
+	limits[1].bytes = 90; /* there is room all the while */
+	assert_int_equal(judge_under(logs, 2, limits, 3).false_refusal_count, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -128,6 +244,11 @@ int main(void)
 		cmocka_unit_test(test_false_refusal),
 		cmocka_unit_test(test_refusal_in_between),
 		cmocka_unit_test(test_refusal_beside_the_killed),
+		cmocka_unit_test(test_lowered_below),
+		cmocka_unit_test(test_lowered_between_two),
+		cmocka_unit_test(test_raised),
+		cmocka_unit_test(test_refusal_by_two_instants),
+		cmocka_unit_test(test_refusal_in_a_dip),
 		cmocka_unit_test(test_counts),
 	};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Processes that ask at once. Never over, never a false refusal, whoever is killed or stopped.
- * PROCS=N scales the number of processes.
+ * PROCS=N scales the number of processes; ASKS=N is how often the contest under changing limits
+ * asks in all (in rounds of a million, each in a region of its own).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,19 +40,29 @@ static uint32_t procs_or(uint32_t count)
 	return wanted > 1 && wanted <= 512 ? (uint32_t)wanted : count;
 }
 
-static void contest_judge(struct contest contest)
+static uint64_t asks_or(uint64_t count)
+{
+	const char *text = getenv("ASKS");
+	unsigned long long wanted = text ? strtoull(text, NULL, 10) : 0;
+
+	return wanted > 0 ? wanted : count;
+}
+
+static struct judge_verdict contest_judge(struct contest contest)
 {
 	struct contest_result result;
 
 	contest.region_path = path;
 	assert_int_equal(contest_run(&contest, &result), 0);
 	const struct judge_verdict *verdict = &result.verdict;
-	print_message("%llu asks, %llu granted, %llu refused, %u killed, most held %llu of %llu\n",
-		      (unsigned long long)verdict->ask_count,
-		      (unsigned long long)verdict->grant_count,
-		      (unsigned long long)verdict->refusal_count, result.killed_count,
-		      (unsigned long long)verdict->held_max_bytes,
-		      (unsigned long long)contest.limit_bytes);
+	print_message(
+		"%llu asks, %llu granted, %llu refused, %u killed, most held %llu of %llu, "
+		"the limit %llu times lowered below it, %llu ms\n",
+		(unsigned long long)verdict->ask_count, (unsigned long long)verdict->grant_count,
+		(unsigned long long)verdict->refusal_count, result.killed_count,
+		(unsigned long long)verdict->held_max_bytes,
+		(unsigned long long)contest.limit_bytes, (unsigned long long)verdict->below_count,
+		(unsigned long long)(result.elapsed_ns / BERTH_NS_PER_MS));
 	assert_string_equal(result.broken, "");
 	assert_int_equal(result.failed_count, 0);
 	assert_int_equal(verdict->overshoot_bytes, 0);
@@ -60,14 +71,15 @@ static void contest_judge(struct contest contest)
 	/* Else nothing was contested. */
 	assert_true(verdict->grant_count > 0);
 	assert_true(verdict->refusal_count > 0);
+	return *verdict;
 }
 
 static void test_contest(void **state)
 {
 	(void)state;
-	contest_judge((struct contest){
+	(void)contest_judge((struct contest){
 		.process_count = procs_or(64),
-		.asks_per_process = 3000,
+		.asks_per_thread = 3000,
 		.limit_bytes = 1024 * MIB,
 		.ask_max_bytes = 64 * MIB,
 		.seed = 1,
@@ -78,9 +90,9 @@ static void test_contest(void **state)
 static void test_contest_for_one_place(void **state)
 {
 	(void)state;
-	contest_judge((struct contest){
+	(void)contest_judge((struct contest){
 		.process_count = procs_or(16),
-		.asks_per_process = 4000,
+		.asks_per_thread = 4000,
 		.limit_bytes = 100 * MIB,
 		.ask_max_bytes = 90 * MIB,
 		.seed = 2,
@@ -90,9 +102,9 @@ static void test_contest_for_one_place(void **state)
 static void test_contest_with_kills(void **state)
 {
 	(void)state;
-	contest_judge((struct contest){
+	(void)contest_judge((struct contest){
 		.process_count = procs_or(64),
-		.asks_per_process = 6000,
+		.asks_per_thread = 6000,
 		.limit_bytes = 1024 * MIB,
 		.ask_max_bytes = 64 * MIB,
 		.kill_count = 150,
@@ -103,14 +115,62 @@ static void test_contest_with_kills(void **state)
 static void test_contest_with_kills_and_stops(void **state)
 {
 	(void)state;
-	contest_judge((struct contest){
+	(void)contest_judge((struct contest){
 		.process_count = procs_or(16),
-		.asks_per_process = 20000,
+		.asks_per_thread = 20000,
 		.limit_bytes = 200 * MIB,
 		.ask_max_bytes = 150 * MIB,
 		.kill_count = 80,
 		.stop_count = 40,
 		.seed = 4,
+	});
+}
+
+/* Threads that share their process's seat, asks of all magnitudes up to the whole limit, and the
+ * limit lowered, also below what is charged, and raised meanwhile. */
+static void test_contest_under_changing_limits(void **state)
+{
+	enum { THREADS = 4, ROUND_ASKS = 1000000 };
+	uint64_t asks_left = asks_or(ROUND_ASKS);
+	uint64_t below_count = 0;
+	uint32_t processes = procs_or(64);
+
+	(void)state;
+	for (uint32_t round = 0; asks_left; round++) {
+		uint64_t asks = asks_left < ROUND_ASKS ? asks_left : ROUND_ASKS;
+		struct judge_verdict verdict = contest_judge((struct contest){
+			.process_count = processes,
+			.thread_count = THREADS,
+			.asks_per_thread = (uint32_t)(asks / (processes * THREADS)) + 1,
+			.limit_bytes = 1024 * MIB,
+			.ask_max_bytes = 1024 * MIB,
+			.ask_any_scale = true,
+			.kill_count = 100,
+			.stop_count = 30,
+			.change_count = 400,
+			.seed = 5 + round,
+		});
+
+		below_count += verdict.below_count;
+		asks_left -= verdict.ask_count < asks_left ? verdict.ask_count : asks_left;
+	}
+	assert_true(below_count > 0);
+}
+
+/* The same where nearly every ask is in others' way. */
+static void test_contest_for_one_place_under_changing_limits(void **state)
+{
+	(void)state;
+	(void)contest_judge((struct contest){
+		.process_count = procs_or(16),
+		.thread_count = 2,
+		.asks_per_thread = 4000,
+		.limit_bytes = 100 * MIB,
+		.ask_max_bytes = 90 * MIB,
+		.kill_count = 40,
+		.stop_count = 20,
+		.change_count = 200,
+		.seed = 6,
 	});
 }
 
@@ -216,6 +276,8 @@ int main(void)
 		cmocka_unit_test(test_contest_for_one_place),
 		cmocka_unit_test(test_contest_with_kills),
 		cmocka_unit_test(test_contest_with_kills_and_stops),
+		cmocka_unit_test(test_contest_under_changing_limits),
+		cmocka_unit_test(test_contest_for_one_place_under_changing_limits),
 	};
 
 	(void)snprintf(path, sizeof path, "%s/berth-race-%ld.cache",
