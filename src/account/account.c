@@ -7,6 +7,16 @@
  * driver or NVML call (the list of GPUs is fetched before it is taken), so that a driver that starts
  * threads which call cuInit again can't deadlock on it. A thread that comes second waits for the
  * first one's file operations, which are bounded.
+ *
+ * A child in its fork handler writes its own copies and nothing of the file: it has neither the
+ * mapping nor the lock of its parent's seat. Where it stops or dies matters to nobody else:
+ *
+ * Killed or stopped              what others see
+ * before all is forgotten        the parent's seat and books, as they were; free when the parent dies
+ *                                (where a descriptor carries the lock, not before a stopped child has
+ *                                closed its copy)
+ * with the guard, on its way     as a joiner or claimer (recover.c)
+ * seated, not yet published      a seat with a charge of zero, dead at once when it dies
  */
 #include "account/account.h"
 
@@ -25,6 +35,7 @@
 #include "account/settings.h"
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/crash_point.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/size.h"
@@ -72,6 +83,7 @@ static void become_child(void)
 	struct berth_region *region = account.region;
 	void (*hook)(void);
 
+	BERTH_CRASH(account_child_entered);
 	if (page) {
 		atomic_store_explicit(&page->state, BERTH_ACCOUNT_UNDECIDED, memory_order_relaxed);
 		atomic_store_explicit(&page->ours, 1, memory_order_relaxed);
@@ -84,12 +96,14 @@ static void become_child(void)
 		berth_seat_forget(seat);
 	if (region)
 		berth_region_forget(region);
+	BERTH_CRASH(account_child_half_forgotten);
 	berth_account_room_forget();
 	berth_settings_forget();
 	berth_books_forget();
 	berth_handles_forget();
 	berth_primary_forget();
 	berth_reserve_forget();
+	BERTH_CRASH(account_child_forgotten);
 	hook = atomic_load_explicit(&account.child_hook, memory_order_relaxed);
 	if (hook)
 		hook();
@@ -226,12 +240,14 @@ static int sit_locked(const struct berth_config *config, const struct berth_acco
 
 	if (err)
 		return err;
+	BERTH_CRASH(account_joined);
 	err = berth_seat_claim(account.region, initial ? getpid() : 0, &account.seat, &claimed,
 			       reason);
 	if (err) {
 		berth_region_close(BERTH_TAKE_PTR(account.region));
 		return err;
 	}
+	BERTH_CRASH(account_seated);
 	berth_debug("start: region %s %s, seat %u, %llu us, %u dead seats reaped, "
 		    "host-pid tier %s",
 		    berth_region_path(account.region), joined.created ? "created" : "joined",
@@ -307,6 +323,7 @@ static void attach(berth_account_gpus_fn list)
 		err = find_gpus(config, list, &gpus, &reason);
 
 	pthread_mutex_lock(&account.guard);
+	BERTH_CRASH(account_guarded);
 	if (berth_account_state() == BERTH_ACCOUNT_UNDECIDED) {
 		int page_err = prepare_page_locked(&reason);
 

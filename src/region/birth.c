@@ -11,11 +11,16 @@
  * never matches *.cache. The next creator removes those whose byte is free.
  *
  * Killed after                what others see                who repairs
+ * it has its temporary name   nothing                        an orphan: the next creator removes it
+ * an orphan was found         nothing                        the next creator finds it too
  * the file is made            nothing                        the kernel frees it (named: an orphan,
  * it has its size             nothing                        removed by the next creator)
  * it is filled                nothing                        the same
  * the name leads to it        a whole region, nobody in it   nothing to repair (named: a second
  *                                                            name for it, removed likewise)
+ * A stopped creator holds nobody up, and keeps its file: its byte is locked. Stopped between name
+ * and lock it may lose the file to a clean-up; it notices that there is nothing to link, and makes
+ * another. A clean-up that was stopped unlinks, when it goes on, a name that is never used twice.
  *
  * The file's pages are really there before the name is: a full file system is -ENOSPC here, not a
  * SIGBUS later.
@@ -182,8 +187,10 @@ static void orphans_remove(const struct birth_place *place)
 			continue;
 		BERTH_FD int fd = openat(dirfd(dir), entry->d_name,
 					 O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-		if (fd >= 0 && berth_lockbyte_held(fd, BERTH_LOCK_CREATION) == 0)
-			(void)unlinkat(dirfd(dir), entry->d_name, 0); /* the next one tries again */
+		if (fd < 0 || berth_lockbyte_held(fd, BERTH_LOCK_CREATION) != 0)
+			continue;
+		BERTH_CRASH(birth_orphan_found);
+		(void)unlinkat(dirfd(dir), entry->d_name, 0); /* the next one tries again */
 	}
 	(void)closedir(dir); /* only read */
 }
@@ -203,6 +210,7 @@ static int named_open(struct birth_place *place)
 			continue;
 		if (fd < 0)
 			return -errno;
+		BERTH_CRASH(birth_named);
 		int r = berth_lockbyte_try(fd, BERTH_LOCK_CREATION);
 		if (r < 0 && r != -EAGAIN) {
 			(void)unlink(place->temporary); /* the error that counts is r */

@@ -61,6 +61,7 @@
  * A4            idle, the charge as before                   the seat is reaped
  * A5            the charge with the grant                    askers leave the dead out; reaped
  * A6 half       sequence odd, figures torn                   readers use the ledger; reaped
+ * before A5, R2 sequence odd, the charge as before           the same as A6
  * A7, A8        some asks cancelled                          their owners notice at A5 or A7
  * R1            the charge as before                         askers leave the dead out; reaped
  * R2, R3        the charge after the refund                  the same as A6
@@ -247,7 +248,6 @@ static enum verdict ask_grant(struct ask *ask)
 	uint64_t word = ask->announced;
 
 	berth_mirror_open_locked(ask->seat);
-	BERTH_CRASH(mirror_opened);
 	bool granted =
 		atomic_compare_exchange_strong(&ask->own->word, &word, berth_word_flipped(word));
 	if (granted) {
@@ -255,7 +255,6 @@ static enum verdict ask_grant(struct ask *ask)
 		use->kind_bytes[ask->kind] += ask->bytes;
 		use->total_bytes += ask->bytes;
 		berth_mirror_write_locked(ask->seat, ask->gpu, ask->kind);
-		BERTH_CRASH(mirror_written);
 	}
 	berth_mirror_close_locked(ask->seat);
 	return granted ? VERDICT_GRANTED : VERDICT_STAND_BACK;

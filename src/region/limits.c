@@ -14,6 +14,7 @@
  *                                                 and merges its own when the kernel frees it
  * 4, 5               the same                     the same
  * A stopped renewer: claimers wait 100 ms and go on; when it wakes up, steps 4 and 5 see them.
+ * A merge that was killed half-way has lowered some limits, which stay. The next joiner brings its own.
  *
  * A change by order (berth limit) holds whoever sits there: C1. lock the change byte; C2. leave a
  * record; C3. count the change, so that orders stamped before it don't count any more when they are
@@ -136,6 +137,7 @@ void berth_limits_merge(struct berth_region *region, struct berth_region_joined 
 		uint64_t pct = region->wanted_compute_pct[i];
 		bool lowered = !stale && limit_lower(&head->limit_bytes[i], bytes);
 
+		BERTH_CRASH(limit_merging);
 		lowered |= !stale && compute_lower(&head->compute_limit_pct[i], pct);
 		if (lowered)
 			lowered_mask |= 1U << i;
@@ -177,6 +179,7 @@ static int renew_locked(struct berth_region *region, int fd)
 	for (uint32_t i = 0; i < region->gpu_count; i++) { /* 3 */
 		bytes_before[i] =
 			atomic_exchange(&head->limit_bytes[i], region->wanted_limit_bytes[i]);
+		BERTH_CRASH(renew_exchanging);
 		pct_before[i] =
 			atomic_exchange(&head->compute_limit_pct[i], region->wanted_compute_pct[i]);
 		BERTH_CRASH(renew_exchanged);
@@ -187,6 +190,7 @@ static int renew_locked(struct berth_region *region, int fd)
 	for (uint32_t i = 0; i < region->gpu_count; i++) { /* 5 */
 		(void)limit_lower(&head->limit_bytes[i], bytes_before[i]);
 		(void)compute_lower(&head->compute_limit_pct[i], pct_before[i]);
+		BERTH_CRASH(renew_undoing);
 	}
 	return 0;
 }

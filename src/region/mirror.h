@@ -23,6 +23,7 @@ static inline void berth_mirror_open_locked(const struct berth_seat *seat)
 	/* What follows is a seq_cst write of the word, which comes after. */
 	atomic_store_explicit(sequence, atomic_load_explicit(sequence, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+	BERTH_CRASH(mirror_opened);
 }
 
 /* Release stores: a reader that sees one of the figures sees the odd number too. */
@@ -38,6 +39,7 @@ static inline void berth_mirror_write_locked(const struct berth_seat *seat, uint
 	atomic_store_explicit(figure, use->kind_bytes[kind], memory_order_release);
 	BERTH_CRASH(mirror_half_written);
 	atomic_store_explicit(&mirror->total_bytes, use->total_bytes, memory_order_release);
+	BERTH_CRASH(mirror_written);
 }
 
 static inline void berth_mirror_close_locked(const struct berth_seat *seat)

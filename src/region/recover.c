@@ -16,6 +16,7 @@
  *   2 status, pid zeroed                      dead, generation odd               the next reaper
  *   3 a word flipped to a charge of zero      that GPU's charge gone at once     the next reaper
  *   4 identity zeroed                         dead, generation odd               the next reaper
+ *   5 half: some figures zeroed               dead, sequence odd                 the next reaper
  *   5 sequence made even                      dead, figures zero                 the next reaper
  *   6 generation made even                    an empty seat                      nothing to repair
  *
@@ -24,7 +25,25 @@
  * byte (7):
  *   killed after 1 to 3    an empty or dead seat, as it was    nothing, or the next reaper
  *   killed after 4 to 7    a dead seat with a charge of zero   the next reaper
- * A stopped claimer keeps this one seat from others, and nothing else.
+ *   the limits merged,     a dead seat with a charge of zero,  the next reaper; limits only ever
+ *   the descriptor closed  perhaps one of several limits       go down, so nobody gets too much
+ *                          lowered
+ * A tidy exit (seat.c) is an emptying under the seat byte, which the kernel drops at any death.
+ *
+ * What a stopped process costs others, wherever it stopped. E is what the kernel's own scheduling
+ * and timers add.
+ *   an ask            1 ms + E once for all lower seats that stopped in an ask of their own before,
+ *                     and again for each that stops there meanwhile; nothing for a higher one
+ *   refund, charge    nothing
+ *   join, birth       nothing
+ *   claim             nothing for a stopped claimer, reaper or leaver: another seat is taken;
+ *                     100 ms + E for a stopped renewal (limits.c)
+ *   reaping, checks   nothing: the seat is left to who has its reap byte
+ *   a reader          20 looks + E (about 1 ms) a seat whose mirror stopped half written
+ *   a renewal         nothing: it isn't done, and what is ordered is merged
+ *   berth limit       1 s + E for another change that stopped, then -EBUSY
+ *   fork, the parent  nothing for a child that stopped in its fork handler (account.c)
+ * What it had been granted stays charged, and its seat taken, until it goes on or dies.
  *
  * Sequence numbers and versions only ever go up: one that were reset could make a collect believe
  * that a seat hadn't changed although it was emptied in between.
@@ -77,6 +96,7 @@ static void mirror_empty(struct berth_layout_seat *seat)
 		atomic_store_explicit(&seat->util[i].decoder, 0, memory_order_release);
 		atomic_store_explicit(&seat->util[i].encoder, 0, memory_order_release);
 		atomic_store_explicit(&seat->util[i].sm, 0, memory_order_release);
+		BERTH_CRASH(reap_mirror_zeroing);
 	}
 	atomic_store_explicit(&seat->sequence, sequence + 1, memory_order_release);
 }

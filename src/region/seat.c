@@ -217,6 +217,7 @@ static int claim_in_window(struct berth_seat *seat, int32_t host_pid,
 	seat->index = claimed->index;
 	seat_publish(region, seat->index, host_pid);
 	berth_lockbyte_drop(fd, BERTH_LOCK_REAP + seat->index); /* 7 */
+	BERTH_CRASH(seat_reap_dropped);
 	berth_limits_settle(region, fd);
 	r = seat_pin(seat, &fd);
 	if (r < 0)
