@@ -84,18 +84,18 @@ static void config_check(const struct berth_config *config, const struct environ
 	FUZZ_CHECK(!config->join_only || config->region_path[0] == '/');
 	FUZZ_CHECK(berth_name_valid(config->share_name));
 	FUZZ_CHECK(config->priority >= 0);
-	FUZZ_CHECK(config->by_uuid_count <= BERTH_CONFIG_GPU_MAX);
-	FUZZ_CHECK(config->general.memory_set == (environment->values[0] != NULL));
-	FUZZ_CHECK(config->by_index[0].memory_set == (environment->values[1] != NULL));
-	FUZZ_CHECK(config->by_index[1].compute_set == (environment->values[4] != NULL));
+	FUZZ_CHECK(config->limits.by_uuid_count <= BERTH_CONFIG_GPU_MAX);
+	FUZZ_CHECK(config->limits.general.memory_set == (environment->values[0] != NULL));
+	FUZZ_CHECK(config->limits.by_index[0].memory_set == (environment->values[1] != NULL));
+	FUZZ_CHECK(config->limits.by_index[1].compute_set == (environment->values[4] != NULL));
 	if (berth_config_resolve(config, uuids, GPU_COUNT, limits, NULL) < 0)
 		return;
 	for (int i = 0; i < GPU_COUNT; i++) {
 		limit_check(&limits[i]);
 		/* A general limit is never lost. */
-		FUZZ_CHECK(config->general.memory_limit_bytes == 0 ||
+		FUZZ_CHECK(config->limits.general.memory_limit_bytes == 0 ||
 			   limits[i].memory_limit_bytes != 0);
-		FUZZ_CHECK(config->general.compute_limit_pct == 0 ||
+		FUZZ_CHECK(config->limits.general.compute_limit_pct == 0 ||
 			   limits[i].compute_limit_pct != 0);
 	}
 }
@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	text[size] = '\0';
 	environment_split(text, &environment);
-	if (berth_config_parse(get, &environment, &config, &reason) == 0) {
+	if (berth_config_parse(get, &environment, NULL, &config, &reason) == 0) {
 		FUZZ_CHECK(reason.text[0] == '\0');
 		config_check(&config, &environment);
 		return 0;

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <strings.h>
 
 #include "account/account.h"
 #include "account/settings.h"
@@ -39,21 +38,6 @@ out:
 	return 0;
 }
 
-/* By UUID, else by index, else the general one; a zero says nothing (policy/config.h). */
-static uint64_t configured_limit_bytes(const struct berth_config *config, const char *uuid,
-				       uint32_t nvml_index)
-{
-	for (uint32_t i = 0; i < config->by_uuid_count; i++) {
-		const struct berth_config_uuid_limit *by_uuid = &config->by_uuid[i];
-
-		if (!strcasecmp(by_uuid->uuid, uuid) && by_uuid->limit.memory_limit_bytes)
-			return by_uuid->limit.memory_limit_bytes;
-	}
-	if (nvml_index < BERTH_CONFIG_GPU_MAX && config->by_index[nvml_index].memory_limit_bytes)
-		return config->by_index[nvml_index].memory_limit_bytes;
-	return config->general.memory_limit_bytes;
-}
-
 static int room_without_seat(const char *uuid, uint32_t nvml_index,
 			     const struct berth_region **ret_region,
 			     struct berth_ledger_room *ret_room)
@@ -66,7 +50,7 @@ static int room_without_seat(const char *uuid, uint32_t nvml_index,
 	err = view(config, ret_region);
 	if (err != -ENOENT || config->join_only)
 		return err;
-	ret_room->limit_bytes = configured_limit_bytes(config, uuid, nvml_index);
+	ret_room->limit_bytes = berth_config_gpu(config, uuid, nvml_index).memory_limit_bytes;
 	return 0;
 }
 

@@ -60,15 +60,11 @@ static ssize_t fd_read_some(int fd, void *buf, size_t size)
 	}
 }
 
-static ssize_t file_read(int dirfd, const char *path, char *buf, size_t size, bool cut)
+static ssize_t fd_read(int fd, char *buf, size_t size, bool cut)
 {
-	/* O_NONBLOCK: a FIFO in the place of the file is an empty file, not a wait for ever. */
-	BERTH_FD int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	size_t length = 0;
 	char beyond;
 
-	if (fd < 0)
-		return -errno;
 	if (size == 0)
 		return -EINVAL;
 	while (length < size - 1) {
@@ -88,6 +84,19 @@ static ssize_t file_read(int dirfd, const char *path, char *buf, size_t size, bo
 	}
 	buf[length] = '\0';
 	return (ssize_t)length;
+}
+
+ssize_t berth_fd_read(int fd, char *buf, size_t size)
+{
+	return fd_read(fd, buf, size, false);
+}
+
+static ssize_t file_read(int dirfd, const char *path, char *buf, size_t size, bool cut)
+{
+	/* O_NONBLOCK: a FIFO in the place of the file is an empty file, not a wait for ever. */
+	BERTH_FD int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	return fd < 0 ? -errno : fd_read(fd, buf, size, cut);
 }
 
 ssize_t berth_file_read(int dirfd, const char *path, char *buf, size_t size)

@@ -34,7 +34,10 @@ BERTH_MUST_CHECK int berth_path_lstat(int dirfd, const char *path, struct stat *
  * Returns the length or -errno; -EFBIG if the file holds more. Retries EINTR. */
 BERTH_MUST_CHECK ssize_t berth_file_read(int dirfd, const char *path, char *buf, size_t size);
 
-/* The same, but what does not fit is left out. For files whose beginning will do. */
+/* The same from a descriptor's present offset. */
+BERTH_MUST_CHECK ssize_t berth_fd_read(int fd, char *buf, size_t size);
+
+/* As berth_file_read, but what does not fit is left out. For files whose beginning will do. */
 BERTH_MUST_CHECK ssize_t berth_file_read_head(int dirfd, const char *path, char *buf, size_t size);
 
 /* Writes all of buf, retrying EINTR and short writes. 0 or -errno. */

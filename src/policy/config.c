@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The environment, parsed. Each reader below takes one variable; the refusals all go through refuse(),
- * so that each one names its variable, shows what it found there and says what would be right.
+ * The environment and the override file, parsed. Each reader below takes one variable; the refusals
+ * all go through refuse(), so that each one names its variable, shows what it found there and says
+ * what would be right.
  */
 #include "policy/config.h"
 
@@ -9,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/log.h"
 #include "base/name.h"
 #include "base/process.h"
 #include "base/size.h"
+#include "policy/override.h"
 
 /* Indices beyond the last GPU are looked for too: a limit nobody can apply is a mistake. */
 #define INDEX_PROBE_MAX (2 * BERTH_CONFIG_GPU_MAX)
@@ -21,22 +24,44 @@
 #define ITEM_MAX  192
 #define SHOWN_MAX 64
 
+static const char region_name[] = "BERTH_REGION";
+static const char share_name[] = "BERTH_SHARE";
+static const char cache_name[] = "CUDA_DEVICE_MEMORY_SHARED_CACHE";
+static const char priority_name[] = "CUDA_TASK_PRIORITY";
+static const char *const plain_names[] = { region_name, share_name, cache_name, priority_name };
+/* HAMi's that nothing follows from here: no reason to refuse a container. */
+static const char *const accepted_names[] = { "GPU_CORE_UTILIZATION_POLICY", "CUDA_OVERSUBSCRIBE",
+					      "LIBVGPU_HOSTPID_BROKER" };
+
 struct reader {
 	const char *(*get)(void *arg, const char *name);
 	void *arg;
+	const struct berth_override *file; /* NULL = none */
 	struct berth_reason *reason;
 };
+
+static const char *find(const struct reader *reader, const char *name)
+{
+	const struct berth_override_entry *entry = berth_override_find(reader->file, name);
+
+	return entry ? entry->value : reader->get(reader->arg, name);
+}
 
 static int refuse(const struct reader *reader, int err, const char *name, const char *value,
 		  const char *right)
 {
 	char shown[SHOWN_MAX];
 	char longer[SHOWN_MAX + 8];
+	const struct berth_override_entry *entry = berth_override_find(reader->file, name);
 	size_t length = berth_text_escape(shown, sizeof(shown) - 3, value);
 
 	/* Escaped text is cut between characters of at most four bytes. */
 	if (berth_text_escape(longer, sizeof(longer), value) > length)
 		memcpy(shown + length, "...", 4);
+	if (entry)
+		return berth_reason_set(reader->reason, err,
+					"%s, line %u: %s=\"%s\" is not valid: give %s",
+					reader->file->path, entry->line, name, shown, right);
 	return berth_reason_set(reader->reason, err, "%s=\"%s\" is not valid: give %s", name, shown,
 				right);
 }
@@ -73,27 +98,39 @@ static const struct limit_kind {
 	const char *hint;
 	const char *list_hint;
 } limit_kinds[] = {
-	{ "CUDA_DEVICE_MEMORY_LIMIT", "BERTH_MEMORY_LIMITS", memory_parse, berth_size_hint,
+	{ BERTH_CONFIG_MEMORY, BERTH_CONFIG_MEMORY_LIST, memory_parse, berth_size_hint,
 	  "UUID=size pairs such as GPU-<uuid>=2G,GPU-<uuid>=4G, each GPU once" },
-	{ "CUDA_DEVICE_SM_LIMIT", "BERTH_SM_LIMITS", compute_parse,
+	{ BERTH_CONFIG_COMPUTE, BERTH_CONFIG_COMPUTE_LIST, compute_parse,
 	  "a percentage from 1 to 100, or 0 for none",
 	  "UUID=percentage pairs such as GPU-<uuid>=30,GPU-<uuid>=50, each GPU once" },
 };
 
+/* A zero in the file says nothing, there as elsewhere: the environment's holds then. */
 static int limit_read(const struct reader *reader, const struct limit_kind *kind, const char *name,
 		      struct berth_config_limit *limit)
 {
-	const char *value = reader->get(reader->arg, name);
+	const struct reader environment = { .get = reader->get,
+					    .arg = reader->arg,
+					    .reason = reader->reason };
+	const char *value = find(reader, name);
+	struct berth_config_limit said = { 0 };
 	int err;
 
 	if (value == NULL)
 		return 0;
-	err = kind->parse(value, limit);
-	return err < 0 ? refuse(reader, err, name, value, kind->hint) : 0;
+	err = kind->parse(value, &said);
+	if (err < 0)
+		return refuse(reader, err, name, value, kind->hint);
+	/* The other kind may be there already: only this one is written. */
+	(void)kind->parse(value, limit);
+	if (said.memory_limit_bytes || said.compute_limit_pct ||
+	    !berth_override_find(reader->file, name))
+		return 0;
+	return limit_read(&environment, kind, name, limit);
 }
 
 static int limits_by_index_read(const struct reader *reader, const struct limit_kind *kind,
-				struct berth_config *config)
+				struct berth_config_limits *limits)
 {
 	for (int i = 0; i < INDEX_PROBE_MAX; i++) {
 		char name[64];
@@ -102,12 +139,12 @@ static int limits_by_index_read(const struct reader *reader, const struct limit_
 
 		(void)snprintf(name, sizeof(name), "%s_%d", kind->name, i);
 		if (i < BERTH_CONFIG_GPU_MAX) {
-			err = limit_read(reader, kind, name, &config->by_index[i]);
+			err = limit_read(reader, kind, name, &limits->by_index[i]);
 			if (err < 0)
 				return err;
 			continue;
 		}
-		value = reader->get(reader->arg, name);
+		value = find(reader, name);
 		if (value != NULL)
 			return refuse(reader, -EINVAL, name, value, "limits for GPUs 0 to 15 only");
 	}
@@ -125,23 +162,24 @@ static bool uuid_valid(const char *uuid)
 }
 
 /* The entry for uuid, a new one if there is none; NULL if there is no room. */
-static struct berth_config_limit *uuid_entry(struct berth_config *config, const char *uuid)
+static struct berth_config_limit *uuid_entry(struct berth_config_limits *limits, const char *uuid)
 {
-	struct berth_config_uuid_limit *entry = config->by_uuid;
+	struct berth_config_uuid_limit *entry = limits->by_uuid;
 
-	for (uint32_t i = 0; i < config->by_uuid_count; i++, entry++) {
+	for (uint32_t i = 0; i < limits->by_uuid_count; i++, entry++) {
 		if (strcmp(entry->uuid, uuid) == 0)
 			return &entry->limit;
 	}
-	if (config->by_uuid_count == BERTH_CONFIG_GPU_MAX)
+	if (limits->by_uuid_count == BERTH_CONFIG_GPU_MAX)
 		return NULL;
-	config->by_uuid_count++;
+	limits->by_uuid_count++;
 	memcpy(entry->uuid, uuid, strlen(uuid) + 1);
 	return &entry->limit;
 }
 
 /* UUID=LIMIT, in place. */
-static int uuid_item_parse(const struct limit_kind *kind, char *item, struct berth_config *config)
+static int uuid_item_parse(const struct limit_kind *kind, char *item,
+			   struct berth_config_limits *limits)
 {
 	struct berth_config_limit *entry = NULL;
 	struct berth_config_limit limit = { 0 };
@@ -162,7 +200,7 @@ static int uuid_item_parse(const struct limit_kind *kind, char *item, struct ber
 	err = kind->parse(value, &limit);
 	if (err < 0)
 		return err;
-	entry = uuid_entry(config, item);
+	entry = uuid_entry(limits, item);
 	if (entry == NULL)
 		return -E2BIG;
 	if ((limit.memory_set && entry->memory_set) || (limit.compute_set && entry->compute_set))
@@ -173,9 +211,9 @@ static int uuid_item_parse(const struct limit_kind *kind, char *item, struct ber
 }
 
 static int limits_by_uuid_read(const struct reader *reader, const struct limit_kind *kind,
-			       struct berth_config *config)
+			       struct berth_config_limits *limits)
 {
-	const char *value = reader->get(reader->arg, kind->list_name);
+	const char *value = find(reader, kind->list_name);
 
 	while (value != NULL) {
 		char item[ITEM_MAX];
@@ -187,7 +225,7 @@ static int limits_by_uuid_read(const struct reader *reader, const struct limit_k
 			       (int)(length < ITEM_MAX ? length : ITEM_MAX), value);
 		memcpy(shown, item, sizeof(shown));
 		if (length < ITEM_MAX)
-			err = uuid_item_parse(kind, item, config);
+			err = uuid_item_parse(kind, item, limits);
 		if (err == -E2BIG)
 			return refuse(reader, err, kind->list_name, shown,
 				      "limits for 16 GPUs only");
@@ -200,7 +238,7 @@ static int limits_by_uuid_read(const struct reader *reader, const struct limit_k
 
 static int path_read(const struct reader *reader, const char *name, char *path, bool *ret_found)
 {
-	const char *value = reader->get(reader->arg, name);
+	const char *value = find(reader, name);
 	size_t length;
 
 	*ret_found = value != NULL;
@@ -219,30 +257,29 @@ static int path_read(const struct reader *reader, const char *name, char *path, 
 static int region_read(const struct reader *reader, struct berth_config *config)
 {
 	bool found = false;
-	int err = path_read(reader, "CUDA_DEVICE_MEMORY_SHARED_CACHE", config->region_path, &found);
+	int err = path_read(reader, cache_name, config->region_path, &found);
 
 	if (err < 0)
 		return err;
-	return path_read(reader, "BERTH_REGION", config->region_path, &config->join_only);
+	return path_read(reader, region_name, config->region_path, &config->join_only);
 }
 
 static int share_read(const struct reader *reader, struct berth_config *config)
 {
-	const char *value = reader->get(reader->arg, "BERTH_SHARE");
+	const char *value = find(reader, share_name);
 
 	config->share_set = value != NULL;
 	if (value == NULL)
 		value = BERTH_CONFIG_DEFAULT_SHARE;
 	if (!berth_name_valid(value))
-		return refuse(reader, -EINVAL, "BERTH_SHARE", value, berth_name_hint);
+		return refuse(reader, -EINVAL, share_name, value, berth_name_hint);
 	memcpy(config->share_name, value, strlen(value) + 1);
 	return 0;
 }
 
 static int priority_read(const struct reader *reader, struct berth_config *config)
 {
-	static const char name[] = "CUDA_TASK_PRIORITY";
-	const char *value = reader->get(reader->arg, name);
+	const char *value = find(reader, priority_name);
 	int64_t priority = 0;
 
 	config->priority = BERTH_CONFIG_DEFAULT_PRIORITY;
@@ -250,55 +287,127 @@ static int priority_read(const struct reader *reader, struct berth_config *confi
 		return 0;
 	for (const char *c = value; *c != '\0'; c++) {
 		if (*c < '0' || *c > '9' || priority > INT32_MAX)
-			return refuse(reader, -EINVAL, name, value, "a whole number from 0");
+			return refuse(reader, -EINVAL, priority_name, value,
+				      "a whole number from 0");
 		priority = priority * 10 + (*c - '0');
 	}
 	if (value[0] == '\0' || priority > INT32_MAX)
-		return refuse(reader, -EINVAL, name, value, "a whole number from 0");
+		return refuse(reader, -EINVAL, priority_name, value, "a whole number from 0");
 	config->priority = (int32_t)priority;
 	return 0;
 }
 
-static bool limit_set(const struct berth_config_limit *limit)
+static const char *nothing_get(void *arg, const char *name)
 {
-	return limit->memory_set || limit->compute_set;
+	(void)arg;
+	(void)name;
+	return NULL;
 }
 
-static bool config_active(const struct berth_config *config)
+/* Where the file says which region or share, the environment has no say in it. A share that `berth run`
+ * made beside it is refused: the limit is on all programs of the container together, and those of
+ * two regions together could hold it twice. */
+static int place_read(const struct reader *reader, struct berth_config *config)
 {
-	if (config->region_path[0] != '\0' || config->share_set || limit_set(&config->general) ||
-	    config->by_uuid_count > 0)
-		return true;
-	for (int i = 0; i < BERTH_CONFIG_GPU_MAX; i++) {
-		if (limit_set(&config->by_index[i]))
-			return true;
+	const struct reader file = { .get = nothing_get,
+				     .file = reader->file,
+				     .reason = reader->reason };
+	bool of_file = berth_override_find(reader->file, cache_name) ||
+		       berth_override_find(reader->file, region_name) ||
+		       berth_override_find(reader->file, share_name);
+	const char *other = of_file ? reader->get(reader->arg, region_name) : NULL;
+	int err = region_read(of_file ? &file : reader, config);
+
+	if (err == 0)
+		err = share_read(of_file ? &file : reader, config);
+	if (err == 0 && other != NULL && strcmp(other, config->region_path) != 0)
+		return berth_reason_set(
+			reader->reason, -EPERM,
+			"%s names the share of all programs here, so this one can't "
+			"be in one of its own: start it without `berth run` (and "
+			"without %s)",
+			reader->file->path, region_name);
+	return err;
+}
+
+static int limits_read(const struct reader *reader, struct berth_config_limits *limits)
+{
+	int err = 0;
+
+	for (size_t i = 0; err == 0 && i < BERTH_ARRAY_LEN(limit_kinds); i++) {
+		err = limit_read(reader, &limit_kinds[i], limit_kinds[i].name, &limits->general);
+		if (err == 0)
+			err = limits_by_index_read(reader, &limit_kinds[i], limits);
+		if (err == 0)
+			err = limits_by_uuid_read(reader, &limit_kinds[i], limits);
 	}
-	return false;
+	return err;
+}
+
+struct said {
+	bool memory;
+	bool compute;
+};
+
+static struct said limits_said(const struct berth_config_limits *limits)
+{
+	struct said said = { limits->general.memory_set, limits->general.compute_set };
+
+	for (uint32_t i = 0; i < BERTH_CONFIG_GPU_MAX; i++) {
+		said.memory |= limits->by_index[i].memory_set;
+		said.compute |= limits->by_index[i].compute_set;
+	}
+	for (uint32_t i = 0; i < limits->by_uuid_count; i++) {
+		said.memory |= limits->by_uuid[i].limit.memory_set;
+		said.compute |= limits->by_uuid[i].limit.compute_set;
+	}
+	return said;
+}
+
+static void accepted_note(const struct reader *reader)
+{
+	for (size_t i = 0; i < BERTH_ARRAY_LEN(accepted_names); i++) {
+		const char *value = find(reader, accepted_names[i]);
+
+		if (value != NULL)
+			berth_debug("%s=%s is accepted, without effect", accepted_names[i], value);
+	}
 }
 
 static int config_read(const struct reader *reader, struct berth_config *config)
 {
-	int err = region_read(reader, config);
+	const struct reader file = { .get = nothing_get,
+				     .file = reader->file,
+				     .reason = reader->reason };
+	struct said said;
+	int err = place_read(reader, config);
 
-	for (size_t i = 0; err == 0 && i < BERTH_ARRAY_LEN(limit_kinds); i++) {
-		err = limit_read(reader, &limit_kinds[i], limit_kinds[i].name, &config->general);
-		if (err == 0)
-			err = limits_by_index_read(reader, &limit_kinds[i], config);
-		if (err == 0)
-			err = limits_by_uuid_read(reader, &limit_kinds[i], config);
-	}
 	if (err == 0)
-		err = share_read(reader, config);
+		err = limits_read(reader, &config->limits);
+	if (err == 0 && reader->file != NULL)
+		err = limits_read(&file, &config->file_limits);
 	if (err == 0)
 		err = priority_read(reader, config);
-	config->active = config_active(config);
-	return err;
+	if (err < 0)
+		return err;
+	accepted_note(reader);
+	said = limits_said(&config->limits);
+	config->active =
+		config->region_path[0] != '\0' || config->share_set || said.memory || said.compute;
+	if (reader->file != NULL && !said.memory && !config->join_only)
+		return berth_reason_set(
+			reader->reason, -EINVAL,
+			"%s gives no memory limit, nor does the environment: was it "
+			"cut short? Where none is meant, write %s=0 there",
+			reader->file->path, limit_kinds[0].name);
+	return 0;
 }
 
 int berth_config_parse(const char *(*get)(void *arg, const char *name), void *arg,
-		       struct berth_config *ret_config, struct berth_reason *reason)
+		       const struct berth_override *file, struct berth_config *ret_config,
+		       struct berth_reason *reason)
 {
-	const struct reader reader = { .get = get, .arg = arg, .reason = reason };
+	const struct reader reader = { .get = get, .arg = arg, .file = file, .reason = reason };
 	struct berth_config config = { 0 };
 	int err = config_read(&reader, &config);
 
@@ -313,114 +422,54 @@ static const char *environment_get(void *arg, const char *name)
 	return getenv(name);
 }
 
-int berth_config_from_environment(struct berth_config *ret_config, struct berth_reason *reason)
+int berth_config_from_environment(const struct berth_override *file,
+				  struct berth_config *ret_config, struct berth_reason *reason)
 {
-	int err = berth_config_parse(environment_get, NULL, ret_config, reason);
+	int err = berth_config_parse(environment_get, NULL, file, ret_config, reason);
 
-	if (err == 0 && berth_process_is_secure() && ret_config->region_path[0] != '\0')
+	if (err == 0 && berth_process_is_secure() && ret_config->region_path[0] != '\0' &&
+	    !berth_override_find(file, cache_name))
 		ret_config->join_only = true;
 	return err;
 }
 
-static int uuid_find(const char *uuid, const char *const uuids[], uint32_t gpu_count)
+static bool name_in(const char *name, const char *const names[], size_t count)
 {
-	for (uint32_t i = 0; i < gpu_count; i++) {
-		if (uuids[i] != NULL && strcmp(uuids[i], uuid) == 0)
-			return (int)i;
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(name, names[i]) == 0)
+			return true;
 	}
-	return -ENODEV;
+	return false;
 }
 
-static bool limit_nonzero(const struct berth_config_limit *limit)
+/* "", or "_<i>" as limits_by_index_read writes it: no leading zero. */
+static bool index_suffix(const char *suffix)
 {
-	return limit->memory_limit_bytes != 0 || limit->compute_limit_pct != 0;
+	char text[8];
+
+	for (int i = 0; i < INDEX_PROBE_MAX; i++) {
+		(void)snprintf(text, sizeof(text), "_%d", i);
+		if (strcmp(suffix, text) == 0)
+			return true;
+	}
+	return suffix[0] == '\0';
 }
 
-/* What `more` says goes before what was there; its zeros say nothing. */
-static void limit_overlay(struct berth_config_limit *limit, const struct berth_config_limit *more)
+enum berth_config_word berth_config_word(const char *name)
 {
-	if (more->memory_limit_bytes != 0)
-		limit->memory_limit_bytes = more->memory_limit_bytes;
-	if (more->compute_limit_pct != 0)
-		limit->compute_limit_pct = more->compute_limit_pct;
-	limit->memory_set |= more->memory_set;
-	limit->compute_set |= more->compute_set;
-}
+	if (name_in(name, plain_names, BERTH_ARRAY_LEN(plain_names)) ||
+	    name_in(name, accepted_names, BERTH_ARRAY_LEN(accepted_names)))
+		return BERTH_CONFIG_VARIABLE;
+	for (size_t i = 0; i < BERTH_ARRAY_LEN(limit_kinds); i++) {
+		const char *prefix = limit_kinds[i].name;
+		size_t length = strlen(prefix);
 
-/* Every limit that was set must have its GPU. */
-static int limits_have_gpus(const struct berth_config *config, const char *const uuids[],
-			    uint32_t gpu_count, struct berth_reason *reason)
-{
-	for (uint32_t i = gpu_count; i < BERTH_CONFIG_GPU_MAX; i++) {
-		const struct berth_config_limit *limit = &config->by_index[i];
-
-		if (limit_nonzero(limit))
-			return berth_reason_set(reason, -ENODEV,
-						"%s_%u is set, but there are only %u GPUs (counted "
-						"from 0)",
-						limit->memory_limit_bytes != 0
-							? limit_kinds[0].name
-							: limit_kinds[1].name,
-						i, gpu_count);
+		if (strcmp(name, limit_kinds[i].list_name) == 0 ||
+		    (strncmp(name, prefix, length) == 0 && index_suffix(name + length)))
+			return BERTH_CONFIG_VARIABLE;
+		if (strncasecmp(name, prefix, length) == 0 ||
+		    strcasecmp(name, limit_kinds[i].list_name) == 0)
+			return BERTH_CONFIG_LOOKALIKE;
 	}
-	for (uint32_t i = 0; i < config->by_uuid_count; i++) {
-		const struct berth_config_uuid_limit *entry = &config->by_uuid[i];
-
-		if (limit_nonzero(&entry->limit) && uuid_find(entry->uuid, uuids, gpu_count) < 0)
-			return berth_reason_set(
-				reason, -ENODEV, "%s names %s, but no GPU has that UUID",
-				entry->limit.memory_limit_bytes != 0 ? limit_kinds[0].list_name
-								     : limit_kinds[1].list_name,
-				entry->uuid);
-	}
-	return 0;
-}
-
-int berth_config_resolve(const struct berth_config *config, const char *const uuids[],
-			 uint32_t gpu_count, struct berth_config_limit ret_limits[],
-			 struct berth_reason *reason)
-{
-	int err = limits_have_gpus(config, uuids, gpu_count, reason);
-
-	if (err < 0)
-		return err;
-	for (uint32_t i = 0; i < gpu_count; i++) {
-		ret_limits[i] = config->general;
-		if (i < BERTH_CONFIG_GPU_MAX)
-			limit_overlay(&ret_limits[i], &config->by_index[i]);
-	}
-	for (uint32_t i = 0; i < config->by_uuid_count; i++) {
-		int gpu = uuid_find(config->by_uuid[i].uuid, uuids, gpu_count);
-
-		if (gpu >= 0)
-			limit_overlay(&ret_limits[gpu], &config->by_uuid[i].limit);
-	}
-	return 0;
-}
-
-/* The smaller one of each that says anything. */
-static void limit_shrink(struct berth_config_limit *limit, const struct berth_config_limit *other)
-{
-	if (other->memory_limit_bytes &&
-	    (!limit->memory_limit_bytes || other->memory_limit_bytes < limit->memory_limit_bytes))
-		limit->memory_limit_bytes = other->memory_limit_bytes;
-	if (other->compute_limit_pct &&
-	    (!limit->compute_limit_pct || other->compute_limit_pct < limit->compute_limit_pct))
-		limit->compute_limit_pct = other->compute_limit_pct;
-}
-
-void berth_config_smallest(const struct berth_config *config, const char *const uuids[],
-			   uint32_t gpu_count, struct berth_config_limit ret_limits[])
-{
-	for (uint32_t i = 0; i < gpu_count; i++) {
-		ret_limits[i] = config->general;
-		if (i < BERTH_CONFIG_GPU_MAX)
-			limit_shrink(&ret_limits[i], &config->by_index[i]);
-	}
-	for (uint32_t i = 0; i < config->by_uuid_count; i++) {
-		int gpu = uuid_find(config->by_uuid[i].uuid, uuids, gpu_count);
-
-		if (gpu >= 0)
-			limit_shrink(&ret_limits[gpu], &config->by_uuid[i].limit);
-	}
+	return BERTH_CONFIG_FOREIGN;
 }

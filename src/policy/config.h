@@ -2,7 +2,8 @@
  *
  * What the environment asks for: HAMi's variables, as its device plugin sets them, and Berth's own.
  * Pure: variables come from a function, nothing is opened. Anything that can't be understood is
- * refused with the variable's name; it never becomes "no limit" in silence.
+ * refused with the variable's name; it never becomes "no limit" in silence. The same variables may
+ * stand in a container's override file (policy/override.h), which wins.
  *
  *   CUDA_DEVICE_MEMORY_LIMIT      size, every GPU; 0 (HAMi writes 0m) = none
  *   CUDA_DEVICE_MEMORY_LIMIT_<i>  size, GPU i of NVML's order, 0..15
@@ -13,6 +14,7 @@
  *   BERTH_REGION                  absolute path of the region: joined, never created; wins
  *   BERTH_SHARE                   the share's name (base/name.h)
  *   CUDA_TASK_PRIORITY            whole number from 0; 1 = default
+ *   GPU_CORE_UTILIZATION_POLICY, CUDA_OVERSUBSCRIBE, LIBVGPU_HOSTPID_BROKER  accepted, without effect
  *
  * A GPU's limit is the one by its UUID, else the one by its index, else the general one. A zero says
  * nothing: the next in this row holds (as in HAMi), so "none" never undoes a limit. A list by UUID in
@@ -33,6 +35,12 @@
 #include "base/name.h"
 #include "base/reason.h"
 
+/* The limits' names: of all GPUs (with _<i> of one), and by UUID. */
+#define BERTH_CONFIG_MEMORY       "CUDA_DEVICE_MEMORY_LIMIT"
+#define BERTH_CONFIG_MEMORY_LIST  "BERTH_MEMORY_LIMITS"
+#define BERTH_CONFIG_COMPUTE      "CUDA_DEVICE_SM_LIMIT"
+#define BERTH_CONFIG_COMPUTE_LIST "BERTH_SM_LIMITS"
+
 #define BERTH_CONFIG_GPU_MAX  16
 #define BERTH_CONFIG_UUID_MAX 96 /* with the terminating zero, as in the region */
 #define BERTH_CONFIG_NAME_MAX BERTH_NAME_MAX
@@ -40,6 +48,8 @@
 
 #define BERTH_CONFIG_DEFAULT_SHARE    "default"
 #define BERTH_CONFIG_DEFAULT_PRIORITY 1
+
+struct berth_override;
 
 /* Limits of one GPU. */
 struct berth_config_limit {
@@ -52,6 +62,13 @@ struct berth_config_limit {
 struct berth_config_uuid_limit {
 	char uuid[BERTH_CONFIG_UUID_MAX];
 	struct berth_config_limit limit;
+};
+
+struct berth_config_limits {
+	struct berth_config_limit general;
+	struct berth_config_limit by_index[BERTH_CONFIG_GPU_MAX];
+	uint32_t by_uuid_count;
+	struct berth_config_uuid_limit by_uuid[BERTH_CONFIG_GPU_MAX];
 };
 
 struct berth_config {
@@ -67,21 +84,31 @@ struct berth_config {
 	bool share_set;                         /* BERTH_SHARE was there */
 	int32_t priority;
 
-	struct berth_config_limit general;
-	struct berth_config_limit by_index[BERTH_CONFIG_GPU_MAX];
-	uint32_t by_uuid_count;
-	struct berth_config_uuid_limit by_uuid[BERTH_CONFIG_GPU_MAX];
+	struct berth_config_limits limits; /* of the override file and the environment together */
+	/* Of the file alone: what the environment adds under other names can only lower them. */
+	struct berth_config_limits file_limits;
 };
 
-/* Reads everything through get (NULL = not set). 0, or -EINVAL/-ERANGE/-ENAMETOOLONG/-E2BIG with a
- * reason that names the variable, quotes its value and says what would be right. */
+/* What a name is to us. */
+enum berth_config_word {
+	BERTH_CONFIG_FOREIGN,   /* nothing */
+	BERTH_CONFIG_VARIABLE,  /* one of the variables above */
+	BERTH_CONFIG_LOOKALIKE, /* begins as a limit does, but isn't one */
+};
+enum berth_config_word berth_config_word(const char *name);
+
+/* Reads everything through get (NULL = not set), and before it from the file, if there is one. 0, or
+ * -EINVAL/-ERANGE/-ENAMETOOLONG/-E2BIG with a reason that names the variable (and the file and line),
+ * quotes its value and says what would be right. */
 BERTH_MUST_CHECK int berth_config_parse(const char *(*get)(void *arg, const char *name), void *arg,
+					const struct berth_override *file,
 					struct berth_config *ret_config,
 					struct berth_reason *reason);
 
 /* The same from this process's environment. In a set-user-ID program that is its caller's: limits are
- * believed (they can only take away), but a path that is named is only joined, never created there. */
-BERTH_MUST_CHECK int berth_config_from_environment(struct berth_config *ret_config,
+ * believed (they can only take away), but a path that it names is only joined, never created there. */
+BERTH_MUST_CHECK int berth_config_from_environment(const struct berth_override *file,
+						   struct berth_config *ret_config,
 						   struct berth_reason *reason);
 
 /* The limits of each of the machine's GPUs, by NVML index: ret_limits[i] belongs to uuids[i] (NULL =
@@ -91,6 +118,10 @@ BERTH_MUST_CHECK int berth_config_resolve(const struct berth_config *config,
 					  const char *const uuids[], uint32_t gpu_count,
 					  struct berth_config_limit ret_limits[],
 					  struct berth_reason *reason);
+
+/* The same for one GPU, before the GPUs are known: no check. */
+struct berth_config_limit berth_config_gpu(const struct berth_config *config, const char *uuid,
+					   uint32_t index);
 
 /* For a share that is there already: of all that the environment says of a GPU the smallest, by the
  * share's order: ret_limits[i] belongs to uuids[i]. A share may have fewer GPUs than the machine, so what

@@ -39,7 +39,7 @@ static struct berth_config parse(void *env)
 {
 	struct berth_config config;
 	struct berth_reason reason = { "" };
-	int err = berth_config_parse(get, env, &config, &reason);
+	int err = berth_config_parse(get, env, NULL, &config, &reason);
 
 	if (err != 0)
 		fail_msg("refused: %d, %s", err, reason.text);
@@ -57,13 +57,13 @@ static void refused(void *env, int err, const char *name, const char *shown)
 
 	memset(&config, 0x5a, sizeof(config));
 	memset(&before, 0x5a, sizeof(before));
-	result = berth_config_parse(get, env, &config, &reason);
+	result = berth_config_parse(get, env, NULL, &config, &reason);
 	if (result != err || strstr(reason.text, name) != reason.text ||
 	    strstr(reason.text, shown) == NULL || strstr(reason.text, "give ") == NULL)
 		fail_msg("%s: %d, \"%s\"", name, result, reason.text);
 	assert_memory_equal(&config, &before, sizeof(config));
 	/* Nobody need ask why. */
-	assert_int_equal(berth_config_parse(get, env, &config, NULL), err);
+	assert_int_equal(berth_config_parse(get, env, NULL, &config, NULL), err);
 }
 
 static void test_nothing(void **state)
@@ -77,7 +77,7 @@ static void test_nothing(void **state)
 	assert_string_equal(config.share_name, "default");
 	assert_false(config.share_set);
 	assert_int_equal(config.priority, 1);
-	assert_false(config.general.memory_set || config.general.compute_set);
+	assert_false(config.limits.general.memory_set || config.limits.general.compute_set);
 	/* Names that only look alike. */
 	config = parse(ENV("CUDA_DEVICE_MEMORY_LIMITS", "1G", "CUDA_DEVICE_MEMORY_LIMIT_", "1G",
 			   "cuda_device_memory_limit", "1G", "CUDA_TASK_PRIORITY", "1"));
@@ -111,14 +111,14 @@ static void test_sizes(void **state)
 		struct berth_config config = parse(ENV("CUDA_DEVICE_MEMORY_LIMIT", rows[i].text));
 
 		assert_true(config.active);
-		assert_true(config.general.memory_set);
-		assert_true(config.general.memory_limit_bytes == rows[i].bytes);
-		assert_false(config.general.compute_set);
+		assert_true(config.limits.general.memory_set);
+		assert_true(config.limits.general.memory_limit_bytes == rows[i].bytes);
+		assert_false(config.limits.general.compute_set);
 		config = parse(ENV("CUDA_DEVICE_MEMORY_LIMIT_15", rows[i].text));
 		assert_true(config.active);
-		assert_true(config.by_index[15].memory_set);
-		assert_true(config.by_index[15].memory_limit_bytes == rows[i].bytes);
-		assert_false(config.general.memory_set);
+		assert_true(config.limits.by_index[15].memory_set);
+		assert_true(config.limits.by_index[15].memory_limit_bytes == rows[i].bytes);
+		assert_false(config.limits.general.memory_set);
 	}
 }
 
@@ -174,10 +174,10 @@ static void test_percents(void **state)
 		struct berth_config config = parse(ENV("CUDA_DEVICE_SM_LIMIT_3", rows[i].text));
 
 		assert_true(config.active);
-		assert_true(config.by_index[3].compute_set);
-		assert_int_equal(config.by_index[3].compute_limit_pct, rows[i].pct);
+		assert_true(config.limits.by_index[3].compute_set);
+		assert_int_equal(config.limits.by_index[3].compute_limit_pct, rows[i].pct);
 		config = parse(ENV("CUDA_DEVICE_SM_LIMIT", rows[i].text));
-		assert_int_equal(config.general.compute_limit_pct, rows[i].pct);
+		assert_int_equal(config.limits.general.compute_limit_pct, rows[i].pct);
 	}
 	for (size_t i = 0; i < BERTH_ARRAY_LEN(bad); i++) {
 		refused(ENV("CUDA_DEVICE_SM_LIMIT", bad[i].text), bad[i].err,
@@ -222,16 +222,16 @@ static void test_by_uuid(void **state)
 
 	(void)state;
 	assert_true(config.active);
-	assert_int_equal(config.by_uuid_count, 2);
-	assert_string_equal(config.by_uuid[0].uuid, UUID_A);
-	assert_true(config.by_uuid[0].limit.memory_limit_bytes == 2 * GI);
-	assert_false(config.by_uuid[0].limit.compute_set);
-	assert_string_equal(config.by_uuid[1].uuid, UUID_B);
-	assert_true(config.by_uuid[1].limit.memory_limit_bytes == 4 * GI);
-	assert_int_equal(config.by_uuid[1].limit.compute_limit_pct, 30);
+	assert_int_equal(config.limits.by_uuid_count, 2);
+	assert_string_equal(config.limits.by_uuid[0].uuid, UUID_A);
+	assert_true(config.limits.by_uuid[0].limit.memory_limit_bytes == 2 * GI);
+	assert_false(config.limits.by_uuid[0].limit.compute_set);
+	assert_string_equal(config.limits.by_uuid[1].uuid, UUID_B);
+	assert_true(config.limits.by_uuid[1].limit.memory_limit_bytes == 4 * GI);
+	assert_int_equal(config.limits.by_uuid[1].limit.compute_limit_pct, 30);
 	/* A MIG slice of the old naming. */
 	config = parse(ENV("BERTH_MEMORY_LIMITS", "MIG-" UUID_A "/1/0=1G"));
-	assert_string_equal(config.by_uuid[0].uuid, "MIG-" UUID_A "/1/0");
+	assert_string_equal(config.limits.by_uuid[0].uuid, "MIG-" UUID_A "/1/0");
 }
 
 static void test_bad_uuid_lists(void **state)
@@ -273,7 +273,7 @@ static void test_bad_uuid_lists(void **state)
 	for (int i = 0; i < 16; i++)
 		snprintf(many + strlen(many), sizeof(many) - strlen(many), "%sGPU-%d=1G",
 			 i == 0 ? "" : ",", i);
-	assert_int_equal(parse(ENV("BERTH_MEMORY_LIMITS", many)).by_uuid_count, 16);
+	assert_int_equal(parse(ENV("BERTH_MEMORY_LIMITS", many)).limits.by_uuid_count, 16);
 	strcat(many, ",GPU-16=1G");
 	refused(ENV("BERTH_MEMORY_LIMITS", many), -E2BIG, "BERTH_MEMORY_LIMITS", "16 GPUs");
 }
@@ -431,12 +431,12 @@ static void test_own_environment(void **state)
 	(void)state;
 	setenv("CUDA_DEVICE_MEMORY_LIMIT_0", "3000m", 1);
 	setenv("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/tmp/x.cache", 1);
-	assert_int_equal(berth_config_from_environment(&config, &reason), 0);
-	assert_true(config.by_index[0].memory_limit_bytes == 3000 * MI);
+	assert_int_equal(berth_config_from_environment(NULL, &config, &reason), 0);
+	assert_true(config.limits.by_index[0].memory_limit_bytes == 3000 * MI);
 	assert_string_equal(config.region_path, "/tmp/x.cache");
 	assert_false(config.join_only);
 	setenv("CUDA_DEVICE_MEMORY_LIMIT_0", "lots", 1);
-	assert_int_equal(berth_config_from_environment(&config, &reason), -EINVAL);
+	assert_int_equal(berth_config_from_environment(NULL, &config, &reason), -EINVAL);
 	assert_non_null(strstr(reason.text, "CUDA_DEVICE_MEMORY_LIMIT_0=\"lots\""));
 	unsetenv("CUDA_DEVICE_MEMORY_LIMIT_0");
 	unsetenv("CUDA_DEVICE_MEMORY_SHARED_CACHE");
