@@ -172,35 +172,52 @@ static void tell_limits(const struct berth_region_spec *spec,
 	}
 }
 
-/* BERTH_REGION: the share is there, or this program gets no GPU. Limits in the environment still count
- * where they are smaller: those that `berth run` was asked for, should the share have been renewed
- * with larger ones since, and HAMi's (an index is then the GPU's place in the share). */
-static int join_existing_locked(const struct berth_config *config, const char *path,
-				struct berth_region_joined *ret_joined, struct berth_reason *reason)
+/* Limits in the environment still count where they are smaller: those that `berth run` was asked for,
+ * should the share have been renewed with larger ones since, and HAMi's (an index is then the GPU's
+ * place in the share). Those of `berth run` don't once `berth limit` has changed the share's since: -ESTALE. */
+static int bring_limits_locked(const struct berth_config *config, bool outdated,
+			       struct berth_region_joined *ret_joined, struct berth_reason *reason)
 {
 	struct berth_config_limit limits[BERTH_GPU_MAX] = { 0 };
-	struct berth_account_gpus gpus = { 0 };
+	struct berth_account_gpus gpus = { .count = berth_region_gpu_count(account.region) };
 	const char *uuids[BERTH_GPU_MAX];
 	struct berth_region_gpu gpu;
 	struct berth_region_spec spec;
-	int err = berth_region_join(path, NULL, 0, &account.region, ret_joined, reason);
+	int err;
 
-	if (err)
-		return err;
-	gpus.count = berth_region_gpu_count(account.region);
 	for (uint32_t i = 0; i < gpus.count; i++) {
 		berth_region_gpu(account.region, i, &gpu);
 		memcpy(gpus.uuids[i], gpu.uuid, sizeof(gpus.uuids[i]));
 		uuids[i] = gpus.uuids[i];
 	}
-	berth_config_smallest(config, uuids, gpus.count, limits);
+	berth_config_smallest(config, outdated, uuids, gpus.count, limits);
 	spec_fill(&spec, config, &gpus, limits);
+	spec.stamp = outdated ? 0 : config->limits_stamp;
 	err = berth_region_limit(account.region, &spec, ret_joined, reason);
-	if (err)
-		berth_region_close(BERTH_TAKE_PTR(account.region));
-	else
+	if (!err)
 		tell_limits(&spec, ret_joined);
 	return err;
+}
+
+/* BERTH_REGION: the share is there, or this program gets no GPU. */
+static int join_existing_locked(const struct berth_config *config, const char *path,
+				struct berth_region_joined *ret_joined, struct berth_reason *reason)
+{
+	struct berth_reason refusal = { 0 };
+	int err = berth_region_join(path, NULL, 0, &account.region, ret_joined, reason);
+
+	if (err)
+		return err;
+	err = bring_limits_locked(config, false, ret_joined, &refusal);
+	if (err == -ESTALE) {
+		refusal = (struct berth_reason){ 0 };
+		err = bring_limits_locked(config, true, ret_joined, &refusal);
+	}
+	if (err) {
+		berth_region_close(BERTH_TAKE_PTR(account.region));
+		return berth_reason_set(reason, err, "%s", refusal.text);
+	}
+	return 0;
 }
 
 static int join_locked(const struct berth_config *config, const struct berth_account_gpus *gpus,

@@ -25,6 +25,7 @@
 #define SHOWN_MAX 64
 
 static const char region_name[] = "BERTH_REGION";
+static const char stamp_name[] = "BERTH_LIMITS_STAMP";
 static const char share_name[] = "BERTH_SHARE";
 static const char cache_name[] = "CUDA_DEVICE_MEMORY_SHARED_CACHE";
 static const char priority_name[] = "CUDA_TASK_PRIORITY";
@@ -297,6 +298,23 @@ static int priority_read(const struct reader *reader, struct berth_config *confi
 	return 0;
 }
 
+/* From the environment only: the file's limits were ordered by nobody. */
+static int stamp_read(const struct reader *reader, struct berth_config *config)
+{
+	const char *value = reader->get(reader->arg, stamp_name);
+	uint64_t stamp = 0;
+	bool wrong = value != NULL && *value == '\0';
+
+	for (const char *c = value; c != NULL && *c != '\0' && !wrong; c++)
+		wrong = *c < '0' || *c > '9' || __builtin_mul_overflow(stamp, 10, &stamp) ||
+			__builtin_add_overflow(stamp, (uint64_t)(*c - '0'), &stamp);
+	if (wrong || (value != NULL && stamp == 0))
+		return refuse(reader, -EINVAL, stamp_name, value,
+			      "the whole number that `berth run` set, or unset it");
+	config->limits_stamp = stamp;
+	return 0;
+}
+
 static const char *nothing_get(void *arg, const char *name)
 {
 	(void)arg;
@@ -388,6 +406,8 @@ static int config_read(const struct reader *reader, struct berth_config *config)
 		err = limits_read(&file, &config->file_limits);
 	if (err == 0)
 		err = priority_read(reader, config);
+	if (err == 0)
+		err = stamp_read(reader, config);
 	if (err < 0)
 		return err;
 	accepted_note(reader);

@@ -12,6 +12,7 @@
  *   BERTH_SM_LIMITS               by UUID: GPU-<uuid>=30,GPU-<uuid>=50
  *   CUDA_DEVICE_MEMORY_SHARED_CACHE  absolute path of the region: joined, created if it is absent
  *   BERTH_REGION                  absolute path of the region: joined, never created; wins
+ *   BERTH_LIMITS_STAMP            when `berth run` ordered what the lists by UUID say; not in the file
  *   BERTH_SHARE                   the share's name (base/name.h)
  *   CUDA_TASK_PRIORITY            whole number from 0; 1 = default
  *   GPU_CORE_UTILIZATION_POLICY, CUDA_OVERSUBSCRIBE, LIBVGPU_HOSTPID_BROKER  accepted, without effect
@@ -83,6 +84,8 @@ struct berth_config {
 	char share_name[BERTH_CONFIG_NAME_MAX]; /* BERTH_SHARE or "default" */
 	bool share_set;                         /* BERTH_SHARE was there */
 	int32_t priority;
+	uint64_t
+		limits_stamp; /* of the environment's limits by UUID: berth_region_stamp; 0 = none */
 
 	struct berth_config_limits limits; /* of the override file and the environment together */
 	/* Of the file alone: what the environment adds under other names can only lower them. */
@@ -125,8 +128,10 @@ struct berth_config_limit berth_config_gpu(const struct berth_config *config, co
 
 /* For a share that is there already: of all that the environment says of a GPU the smallest, by the
  * share's order: ret_limits[i] belongs to uuids[i]. A share may have fewer GPUs than the machine, so what
- * is said of others is no error. */
-void berth_config_smallest(const struct berth_config *config, const char *const uuids[],
-			   uint32_t gpu_count, struct berth_config_limit ret_limits[]);
+ * is said of others is no error. outdated: the share's limits were changed by order since limits_stamp, so
+ * what the environment says by UUID is left out: it was said before. */
+void berth_config_smallest(const struct berth_config *config, bool outdated,
+			   const char *const uuids[], uint32_t gpu_count,
+			   struct berth_config_limit ret_limits[]);
 
 #endif

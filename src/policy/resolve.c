@@ -111,9 +111,20 @@ int berth_config_resolve(const struct berth_config *config, const char *const uu
 	return err;
 }
 
-void berth_config_smallest(const struct berth_config *config, const char *const uuids[],
-			   uint32_t gpu_count, struct berth_config_limit ret_limits[])
+void berth_config_smallest(const struct berth_config *config, bool outdated,
+			   const char *const uuids[], uint32_t gpu_count,
+			   struct berth_config_limit ret_limits[])
 {
-	for (uint32_t i = 0; i < gpu_count; i++)
-		ret_limits[i] = limits_of_gpu(&config->limits, uuids[i], i, limit_shrink);
+	struct berth_config_limits said = config->limits;
+
+	if (outdated)
+		said.by_uuid_count = 0;
+	for (uint32_t i = 0; i < gpu_count; i++) {
+		/* Nobody orders what the file says: it counts in any case, also by UUID. */
+		struct berth_config_limit file =
+			limits_of_gpu(&config->file_limits, uuids[i], i, limit_shrink);
+
+		ret_limits[i] = limits_of_gpu(&said, uuids[i], i, limit_shrink);
+		limit_shrink(&ret_limits[i], &file);
+	}
 }

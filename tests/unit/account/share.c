@@ -28,9 +28,15 @@ int share_list(struct berth_account_gpus *ret_gpus, struct berth_reason *reason)
 int share_setup(void **state)
 {
 	static const char *const names[] = {
-		"CUDA_DEVICE_MEMORY_LIMIT",        "CUDA_DEVICE_SM_LIMIT",       "BERTH_REGION",
-		"CUDA_DEVICE_MEMORY_SHARED_CACHE", "BERTH_MEMORY_LIMITS",        "BERTH_SHARE",
-		"CUDA_DEVICE_MEMORY_LIMIT_0",      "CUDA_DEVICE_MEMORY_LIMIT_1",
+		"CUDA_DEVICE_MEMORY_LIMIT",
+		"CUDA_DEVICE_SM_LIMIT",
+		"BERTH_REGION",
+		"CUDA_DEVICE_MEMORY_SHARED_CACHE",
+		"BERTH_MEMORY_LIMITS",
+		"BERTH_SHARE",
+		"CUDA_DEVICE_MEMORY_LIMIT_0",
+		"CUDA_DEVICE_MEMORY_LIMIT_1",
+		"BERTH_LIMITS_STAMP",
 	};
 
 	(void)state;

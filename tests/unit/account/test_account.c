@@ -114,6 +114,81 @@ static void a_region_to_join_is_never_created_and_needs_no_list(void **state)
 	assert_non_null(strstr(result.error, "/tmp/berth-there-is-no-such-region.cache"));
 }
 
+/* The environment that `berth run -m 1G` gives, in a share whose limits were changed since or not. */
+struct ordered {
+	uint64_t changed_bytes; /* 0 = they weren't */
+	const char *plain;      /* another limit, that nobody stamped; NULL = none */
+	uint64_t in_force_bytes;
+};
+
+static struct berth_region *ordered_region(const struct ordered *ordered, const char *path)
+{
+	struct berth_region_spec spec = { .share_name = "x", .gpu_count = 2, .priority = 1 };
+	struct berth_region_change change = { .gpu_mask = 3,
+					      .memory_set = true,
+					      .memory_limit_bytes = ordered->changed_bytes };
+	struct berth_region *region = NULL;
+	struct berth_reason reason = { 0 };
+	char text[192];
+
+	strcpy(spec.gpus[0].uuid, share_uuid0);
+	strcpy(spec.gpus[1].uuid, share_uuid1);
+	spec.gpus[0].memory_limit_bytes = spec.gpus[1].memory_limit_bytes = 1024 * MIB;
+	if (berth_region_join(path, &spec, 0, &region, NULL, &reason))
+		return NULL;
+	(void)snprintf(text, sizeof text, "%llu", (unsigned long long)berth_region_stamp(region));
+	if (setenv("BERTH_LIMITS_STAMP", text, 1))
+		return NULL;
+	(void)snprintf(text, sizeof text, "%s=1G,%s=1G", share_uuid0, share_uuid1);
+	if (setenv("BERTH_REGION", path, 1) || setenv("BERTH_MEMORY_LIMITS", text, 1) ||
+	    (ordered->plain && setenv("CUDA_DEVICE_MEMORY_LIMIT", ordered->plain, 1)))
+		return NULL;
+	if (ordered->changed_bytes && berth_region_change(region, &change, NULL, NULL, &reason))
+		return NULL;
+	return region;
+}
+
+static int ordered_body(void *arg)
+{
+	const struct ordered *ordered = arg;
+	struct berth_region_gpu gpu;
+	char path[128];
+
+	(void)snprintf(path, sizeof path, "%s/x.cache", getenv("BERTH_STATE_DIR"));
+	struct berth_region *region = ordered_region(ordered, path);
+	CHILD_CHECK(region);
+	CHILD_CHECK(berth_account_attach(share_list) == BERTH_ACCOUNT_ATTACHED);
+	for (uint32_t i = 0; i < 2; i++) {
+		berth_region_gpu(region, i, &gpu);
+		CHILD_CHECK(gpu.memory_limit_bytes == ordered->in_force_bytes);
+	}
+	CHILD_CHECK(!berth_account_ask(1, BERTH_CHARGE_DATA, ordered->in_force_bytes));
+	CHILD_CHECK(berth_account_ask(1, BERTH_CHARGE_DATA, 1) == -ENOMEM);
+	return 0;
+}
+
+static void an_order_counts_until_the_limits_are_changed(void **state)
+{
+	static const struct ordered cases[] = {
+		{ 0, NULL, 1024 * MIB },
+		{ 0, "512M", 512 * MIB },
+		{ 3072 * MIB, NULL, 3072 * MIB },
+		{ 512 * MIB, NULL, 512 * MIB },
+		/* Nobody stamped it, so it isn't outdated. */
+		{ 3072 * MIB, "2G", 2048 * MIB },
+		{ 3072 * MIB, "4G", 3072 * MIB },
+	};
+
+	for (size_t i = 0; i < BERTH_ARRAY_LEN(cases); i++) {
+		struct ordered ordered = cases[i];
+		struct child_result result;
+
+		child_run_ok(ordered_body, &ordered, &result);
+		assert_int_equal(share_teardown(state), 0);
+		assert_int_equal(share_setup(state), 0);
+	}
+}
+
 static int no_gpus(struct berth_account_gpus *ret_gpus, struct berth_reason *reason)
 {
 	(void)ret_gpus;
@@ -352,6 +427,7 @@ int main(void)
 		CASE(with_a_limit_it_attaches_and_the_limit_holds_per_gpu),
 		CASE(an_unreadable_limit_is_refused_once_in_one_line_by_name),
 		CASE(a_region_to_join_is_never_created_and_needs_no_list),
+		CASE(an_order_counts_until_the_limits_are_changed),
 		CASE(gpus_that_cannot_be_listed_are_a_refusal),
 		CASE(sixteen_threads_get_one_answer_and_one_seat),
 		CASE(a_fork_child_is_undecided_and_gets_its_own_seat),

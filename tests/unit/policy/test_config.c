@@ -423,6 +423,56 @@ static void test_limits_without_a_gpu(void **state)
 	assert_int_equal(berth_config_resolve(&config, unknown, 2, limits, NULL), -ENODEV);
 }
 
+static void test_stamp(void **state)
+{
+	static const char *const bad[] = { "",    "0",  "000", "-1",  "+1",
+					   "one", "1 ", "0x1", "1.0", "18446744073709551616" };
+
+	(void)state;
+	assert_true(parse(ENV("BERTH_SHARE", "a")).limits_stamp == 0);
+	assert_true(parse(ENV("BERTH_LIMITS_STAMP", "7")).limits_stamp == 7);
+	assert_true(parse(ENV("BERTH_LIMITS_STAMP", "18446744073709551615")).limits_stamp ==
+		    UINT64_MAX);
+	/* It asks for nothing by itself. */
+	assert_false(parse(ENV("BERTH_LIMITS_STAMP", "7")).active);
+	for (size_t i = 0; i < BERTH_ARRAY_LEN(bad); i++)
+		refused(ENV("BERTH_LIMITS_STAMP", bad[i]), -EINVAL, "BERTH_LIMITS_STAMP",
+			"whole number");
+}
+
+/* In a share that is there already the smallest counts, and outdated orders don't. */
+static void test_smallest(void **state)
+{
+	struct berth_config config = parse(
+		ENV("CUDA_DEVICE_MEMORY_LIMIT", "4G", "CUDA_DEVICE_MEMORY_LIMIT_1", "3G",
+		    "CUDA_DEVICE_SM_LIMIT", "80", "BERTH_MEMORY_LIMITS", UUID_A "=1G," UUID_B "=5G",
+		    "BERTH_SM_LIMITS", UUID_A "=20", "BERTH_LIMITS_STAMP", "3"));
+	struct berth_config_limit limits[2];
+
+	(void)state;
+	berth_config_smallest(&config, false, two_gpus, 2, limits);
+	assert_true(limits[0].memory_limit_bytes == GI);
+	assert_int_equal(limits[0].compute_limit_pct, 20);
+	assert_true(limits[1].memory_limit_bytes == 3 * GI);
+	assert_int_equal(limits[1].compute_limit_pct, 80);
+
+	berth_config_smallest(&config, true, two_gpus, 2, limits);
+	assert_true(limits[0].memory_limit_bytes == 4 * GI);
+	assert_int_equal(limits[0].compute_limit_pct, 80);
+	assert_true(limits[1].memory_limit_bytes == 3 * GI);
+
+	/* The override file's limits are nobody's order. */
+	config.file_limits = config.limits;
+	berth_config_smallest(&config, true, two_gpus, 2, limits);
+	assert_true(limits[0].memory_limit_bytes == GI);
+	assert_int_equal(limits[0].compute_limit_pct, 20);
+
+	/* Only what berth run ordered: then nothing is left of it. */
+	config = parse(ENV("BERTH_MEMORY_LIMITS", UUID_A "=1G"));
+	berth_config_smallest(&config, true, two_gpus, 2, limits);
+	assert_true(limits[0].memory_limit_bytes == 0);
+}
+
 static void test_own_environment(void **state)
 {
 	struct berth_config config;
@@ -460,6 +510,8 @@ int main(void)
 		cmocka_unit_test(test_which_limit_holds),
 		cmocka_unit_test(test_zero_undoes_nothing),
 		cmocka_unit_test(test_limits_without_a_gpu),
+		cmocka_unit_test(test_stamp),
+		cmocka_unit_test(test_smallest),
 		cmocka_unit_test(test_own_environment),
 	};
 
