@@ -14,4 +14,11 @@
 BERTH_MUST_CHECK int berth_birth_make(const char *path, const struct berth_region_spec *spec,
 				      bool named, struct berth_reason *reason);
 
+/* The temporary files beside the region at path whose makers are dead: removes them if asked to, and
+ * tells found each one's name in that directory (removed: it is gone) until it returns non-zero;
+ * returns that. -errno if the directory can't be read. found may be NULL. */
+BERTH_MUST_CHECK int berth_birth_orphans(const char *path, bool remove,
+					 int (*found)(void *arg, const char *name, bool removed),
+					 void *arg);
+
 #endif
