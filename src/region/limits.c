@@ -43,10 +43,8 @@
 #include "base/fd.h"
 #include "region/lockbyte.h"
 
-enum {
-	SETTLE_TRIES = 100,  /* x 1 ms */
-	CHANGE_TRIES = 1000, /* x 1 ms */
-};
+#define SETTLE_NS (100 * BERTH_NS_PER_MS)
+#define CHANGE_NS (1 * BERTH_NS_PER_S)
 
 /* A percentage of 100 and more limits nothing. */
 static uint64_t compute_wanted(uint32_t pct)
@@ -213,21 +211,23 @@ int berth_limits_renew(struct berth_region *region)
 
 void berth_limits_settle(struct berth_region *region, int fd)
 {
-	for (int i = 0; i < SETTLE_TRIES; i++) {
-		if (berth_lockbyte_held(fd, BERTH_LOCK_CREATION) != 1)
-			break;
-		berth_sleep_ns(BERTH_NS_PER_MS, berth_deadline_after(BERTH_NS_PER_MS));
-	}
+	/* By the clock, not by tries: on a busy machine a sleep of 1 ms may take ten. */
+	uint64_t deadline_ns = berth_deadline_after(SETTLE_NS);
+
+	while (berth_lockbyte_held(fd, BERTH_LOCK_CREATION) == 1 &&
+	       !berth_deadline_passed(deadline_ns))
+		berth_sleep_ns(BERTH_NS_PER_MS, deadline_ns);
 	berth_limits_merge(region, NULL);
 }
 
 /* C1: 0, -EBUSY or -errno. */
 static int change_lock(int fd)
 {
+	uint64_t deadline_ns = berth_deadline_after(CHANGE_NS);
 	int r = berth_lockbyte_try(fd, BERTH_LOCK_CHANGE);
 
-	for (int i = 0; r == -EAGAIN && i < CHANGE_TRIES; i++) {
-		berth_sleep_ns(BERTH_NS_PER_MS, berth_deadline_after(BERTH_NS_PER_MS));
+	while (r == -EAGAIN && !berth_deadline_passed(deadline_ns)) {
+		berth_sleep_ns(BERTH_NS_PER_MS, deadline_ns);
 		r = berth_lockbyte_try(fd, BERTH_LOCK_CHANGE);
 	}
 	return r == -EAGAIN ? -EBUSY : r;

@@ -35,9 +35,11 @@
  *   an ask            1 ms + E once for all lower seats that stopped in an ask of their own before,
  *                     and again for each that stops there meanwhile; nothing for a higher one
  *   refund, charge    nothing
- *   join, birth       nothing
+ *   join              nothing where there is a region; 30 ms + E for a creator that stopped in its
+ *                     turn to make it (birth.c), 1 s + E if there is no space for a second file
  *   claim             nothing for a stopped claimer, reaper or leaver: another seat is taken;
- *                     100 ms + E for a stopped renewal (limits.c)
+ *                     100 ms + E for a stopped renewal (limits.c), and for a creator that stopped
+ *                     before it dropped a temporary name: the byte is the region's (birth.c)
  *   reaping, checks   nothing: the seat is left to who has its reap byte
  *   a reader          20 looks + E (about 1 ms) a seat whose mirror stopped half written
  *   a renewal         nothing: it isn't done, and what is ordered is merged
@@ -112,7 +114,8 @@ void berth_recover_empty(struct berth_region *region, uint32_t index)
 	atomic_store(&seat->pid, 0);
 	atomic_store(&seat->host_pid, 0);
 	BERTH_CRASH(reap_unnamed);
-	for (uint32_t i = 0; i < BERTH_GPU_MAX; i++) { /* 3 */
+	/* Nobody is ever charged on a GPU that the region doesn't have: these pages stay untouched. */
+	for (uint32_t i = 0; i < region->gpu_count; i++) { /* 3 */
 		entry_empty(&tail->ledger[i][index]);
 		BERTH_CRASH(reap_uncharged);
 	}
