@@ -27,6 +27,14 @@
  *
  * Rejected: a file lock around each ask (two system calls); a counter per row and a sum (two could
  * both find room).
+ *
+ * The peak is the most that the living had at one time, for tests; off unless one was started. Only
+ * a charge can set it. Its own compare-and-swap of total tells what everybody had at that instant,
+ * but the dead that nobody has noticed are in it. So what was taken from the dead since before that
+ * instant is subtracted, after a look for more of them: all that were dead at the instant are among
+ * these, and a dead row's bytes don't change. Who died only after the instant is subtracted too, so
+ * the peak may be too low then, but it is never too high. (A death in the middle of forgetting
+ * leaves the two counts apart until somebody is forgotten to the end: too low again.)
  */
 #include "sim/node/node_internal.h"
 
@@ -82,8 +90,9 @@ static bool word_note_writer(unsigned gpu, uint64_t word)
 }
 
 /* Takes the row's used bytes to used_bytes and total along. -ENOMEM if that is above the capacity
- * (never when it shrinks). One at a time per row and GPU. */
-static int usage_move(unsigned gpu, int row, uint64_t used_bytes)
+ * (never when it shrinks). One at a time per row and GPU. *ret_total: what all rows had right after,
+ * in bytes. */
+static int usage_move(unsigned gpu, int row, uint64_t used_bytes, uint64_t *ret_total)
 {
 	struct sim_gpu *device = &sim_node()->gpus[gpu];
 	struct sim_usage *usage = &sim_node()->processes[row].usage[gpu];
@@ -110,6 +119,7 @@ static int usage_move(unsigned gpu, int row, uint64_t used_bytes)
 	/* A later writer may have noted it already; it can't be beyond. */
 	atomic_store(&usage->applied_sequence, sequence);
 	atomic_store(&usage->used_bytes, used_bytes);
+	*ret_total = units * SIM_CHARGE_UNIT;
 	return 0;
 }
 
@@ -133,11 +143,16 @@ static void usage_settle_locked(unsigned gpu, int row)
 void sim_charge_forget_locked(int row)
 {
 	struct sim_usage *usage = sim_node()->processes[row].usage;
+	uint64_t total_bytes;
 
 	for (unsigned gpu = 0; gpu < sim_node_gpu_count(); gpu++) {
 		usage_settle_locked(gpu, row);
-		if (usage[gpu].used_bytes)
-			(void)usage_move(gpu, row, 0); /* shrinking is never refused */
+		struct sim_gpu *device = &sim_node()->gpus[gpu];
+
+		atomic_fetch_add(&device->forgetting_bytes, usage[gpu].used_bytes);
+		if (usage[gpu].used_bytes) /* shrinking is never refused */
+			(void)usage_move(gpu, row, 0, &total_bytes);
+		atomic_store(&device->forgotten_bytes, device->forgetting_bytes);
 		usage[gpu].context_count = 0;
 	}
 }
@@ -147,15 +162,37 @@ static uint64_t round_up(uint64_t bytes)
 	return (bytes + SIM_CHARGE_UNIT - 1) & ~(uint64_t)(SIM_CHARGE_UNIT - 1);
 }
 
+/* The epoch, and what had been taken from the dead, before a charge; what all had right after it. */
+static void peak_note(unsigned gpu, uint32_t epoch, uint64_t forgotten_bytes, uint64_t total_bytes)
+{
+	struct sim_gpu *device = &sim_node()->gpus[gpu];
+
+	if (!epoch || total_bytes <= device->peak_bytes)
+		return;
+	sim_node_lock();
+	sim_node_sweep_locked();
+	forgotten_bytes = device->forgetting_bytes - forgotten_bytes;
+	if (epoch == device->peak_epoch && total_bytes > forgotten_bytes &&
+	    total_bytes - forgotten_bytes > device->peak_bytes)
+		device->peak_bytes = total_bytes - forgotten_bytes;
+	sim_node_unlock();
+}
+
 static int try_charge(unsigned gpu, uint64_t bytes)
 {
 	int row = sim_node_row();
+	struct sim_gpu *device = &sim_node()->gpus[gpu];
 	struct sim_usage *usage = &sim_node()->processes[row].usage[gpu];
+	uint32_t epoch = device->peak_epoch;
+	uint64_t forgotten_bytes = device->forgotten_bytes;
+	uint64_t total_bytes;
 	int err;
 
 	pthread_mutex_lock(&usage_mutex);
-	err = usage_move(gpu, row, usage->used_bytes + bytes);
+	err = usage_move(gpu, row, usage->used_bytes + bytes, &total_bytes);
 	pthread_mutex_unlock(&usage_mutex);
+	if (!err)
+		peak_note(gpu, epoch, forgotten_bytes, total_bytes);
 	return err;
 }
 
@@ -178,6 +215,7 @@ void sim_node_refund(unsigned gpu, uint64_t bytes)
 {
 	int row = sim_node_row();
 	struct sim_usage *usage = &sim_node()->processes[row].usage[gpu];
+	uint64_t total_bytes;
 	uint64_t used;
 
 	bytes = round_up(bytes);
@@ -186,9 +224,10 @@ void sim_node_refund(unsigned gpu, uint64_t bytes)
 	if (bytes > used) {
 		sim_complain("a refund of %llu bytes where %llu are charged",
 			     (unsigned long long)bytes, (unsigned long long)used);
+		atomic_fetch_add(&sim_node()->gpus[gpu].short_refund_count, 1);
 		bytes = used;
 	}
-	(void)usage_move(gpu, row, used - bytes); /* shrinking is never refused */
+	(void)usage_move(gpu, row, used - bytes, &total_bytes); /* shrinking is never refused */
 	pthread_mutex_unlock(&usage_mutex);
 }
 
@@ -207,4 +246,27 @@ void sim_node_note_context(unsigned gpu, int change)
 	struct sim_usage *usage = &sim_node()->processes[sim_node_row()].usage[gpu];
 
 	atomic_fetch_add(&usage->context_count, (uint32_t)change);
+}
+
+void sim_node_peak_start(unsigned gpu)
+{
+	struct sim_gpu *device = &sim_node()->gpus[gpu];
+
+	sim_node_lock();
+	sim_node_sweep_locked();
+	/* First the epoch: a charge from before it is in what is read now, or notes nothing. */
+	if (++device->peak_epoch == 0)
+		device->peak_epoch = 1;
+	device->peak_bytes = sim_node_used_bytes(gpu);
+	sim_node_unlock();
+}
+
+uint64_t sim_node_peak_bytes(unsigned gpu)
+{
+	return sim_node()->gpus[gpu].peak_bytes;
+}
+
+uint64_t sim_node_short_refund_count(unsigned gpu)
+{
+	return sim_node()->gpus[gpu].short_refund_count;
 }

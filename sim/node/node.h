@@ -53,7 +53,12 @@ struct sim_gpu {
 	_Atomic uint64_t capacity_bytes; /* config.memory_bytes, or less when memory vanished */
 	_Atomic uint64_t total;   /* packed: units charged, last writer's row, its sequence */
 	_Atomic uint32_t is_lost; /* fell off the bus */
-	uint32_t reserved_;
+	/* For tests that judge by the node's own books; charge.c. Written under the state lock. */
+	_Atomic uint32_t peak_epoch; /* 0: no peak is kept */
+	_Atomic uint64_t peak_bytes;
+	_Atomic uint64_t forgetting_bytes;   /* ever taken from the dead, counted before ... */
+	_Atomic uint64_t forgotten_bytes;    /* ... and after they leave the total */
+	_Atomic uint64_t short_refund_count; /* any process adds: more given back than was there */
 	_Alignas(64) unsigned char timeline[SIM_TIMELINE_BYTES];
 };
 
@@ -120,6 +125,15 @@ void sim_node_refund(unsigned gpu, uint64_t bytes);
 /* A context more or less, for the process lists. */
 void sim_node_note_context(unsigned gpu, int change);
 uint64_t sim_node_own_bytes(unsigned gpu);
+
+/* ---- for tests that judge: nothing is kept until the first start ---- */
+
+/* From here on, the most that the living had at one time; begins with what they have now. */
+void sim_node_peak_start(unsigned gpu);
+/* Never more than they really had: while somebody dies it may be less. */
+uint64_t sim_node_peak_bytes(unsigned gpu);
+/* How often more was given back than the process had: such a refund would have gone below zero. */
+uint64_t sim_node_short_refund_count(unsigned gpu);
 
 /* ---- the engine's part ---- */
 
