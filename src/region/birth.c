@@ -6,11 +6,18 @@
  * with a flag that others wait for; every death in between leaves a file that holds up all who
  * come.
  *
+ * Many who find no region at once take turns in making it, by a flock on the directory that the
+ * kernel drops at a death: else each fills 2.6 MB and waits for the disk, only for one of them to
+ * win (64 at once on the 64 MB that containers get in /dev/shm: no space; 300 on a disk: 1.7 s).
+ * The turn spares, it doesn't protect: who has waited for a stopped one long enough goes ahead, and
+ * so does everybody where directories have no locks.
+ *
  * Where the file system has no nameless files (NFS, FUSE, old overlayfs) the file is built under a
  * name of its own, ".NAME.PID-RANDOM.birth", whose creator holds its creation byte. Such a name
  * never matches *.cache. The next creator removes those whose byte is free.
  *
  * Killed after                what others see                who repairs
+ * the turn is taken           nothing, the turn is free      nothing to repair
  * it has its temporary name   nothing                        an orphan: the next creator removes it
  * an orphan was found         nothing                        the next creator finds it too
  * the file is made            nothing                        the kernel frees it (named: an orphan,
@@ -34,6 +41,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -48,10 +56,21 @@
 
 enum { NAME_TRIES = 16 };
 
+#define TURN_WAIT_NS      (30 * BERTH_NS_PER_MS) /* for another one's turn */
+#define SPACE_WAIT_NS     BERTH_NS_PER_S         /* for the space that another takes up meanwhile */
+#define TURN_DELAY_NS     (BERTH_NS_PER_MS / 4)
+#define TURN_DELAY_MAX_NS (8 * BERTH_NS_PER_MS)
+
 struct birth_place {
 	char dir[PATH_MAX];
 	char base[NAME_MAX + 1];
 	char temporary[PATH_MAX]; /* "" = nameless */
+};
+
+/* Until when to wait for others. */
+struct birth_patience {
+	uint64_t turn_deadline_ns;
+	uint64_t space_deadline_ns;
 };
 
 static int place_split(const char *path, struct birth_place *place)
@@ -174,30 +193,47 @@ static bool name_is_temporary(const struct birth_place *place, const char *name)
 	       memcmp(name + length - suffix_length, ".birth", suffix_length) == 0;
 }
 
-/* Removes what dead creators left: their byte is free. One that has just been made and isn't locked
- * yet may be caught too; its creator then tries again. */
-static void orphans_remove(const struct birth_place *place)
+/* What dead creators left: their byte is free. One that has just been made and isn't locked yet may be
+ * caught too; its creator then tries again. found may be NULL. */
+static int orphans_each(const struct birth_place *place, bool remove,
+			int (*found)(void *arg, const char *name, bool removed), void *arg)
 {
 	DIR *dir = opendir(place->dir);
+	int r = 0;
 
 	if (!dir)
-		return;
-	for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+		return -errno;
+	for (const struct dirent *entry = readdir(dir); entry && r == 0; entry = readdir(dir)) {
+		bool removed = false;
+
 		if (!name_is_temporary(place, entry->d_name))
 			continue;
 		BERTH_FD int fd = openat(dirfd(dir), entry->d_name,
-					 O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+					 O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 		if (fd < 0 || berth_lockbyte_held(fd, BERTH_LOCK_CREATION) != 0)
 			continue;
 		BERTH_CRASH(birth_orphan_found);
-		(void)unlinkat(dirfd(dir), entry->d_name, 0); /* the next one tries again */
+		if (remove)
+			removed = unlinkat(dirfd(dir), entry->d_name, 0) == 0;
+		if (found)
+			r = found(arg, entry->d_name, removed);
 	}
 	(void)closedir(dir); /* only read */
+	return r;
+}
+
+int berth_birth_orphans(const char *path, bool remove,
+			int (*found)(void *arg, const char *name, bool removed), void *arg)
+{
+	struct birth_place place;
+	int r = place_split(path, &place);
+
+	return r < 0 ? r : orphans_each(&place, remove, found, arg);
 }
 
 static int named_open(struct birth_place *place)
 {
-	orphans_remove(place);
+	(void)orphans_each(place, true, NULL, NULL); /* the next one tries again */
 	for (int i = 0; i < NAME_TRIES; i++) {
 		int n = snprintf(place->temporary, sizeof place->temporary, "%s/.%s.%ld-%llx.birth",
 				 place->dir, place->base, (long)getpid(),
@@ -317,6 +353,79 @@ static int make_named(struct birth_place *place, const char *path,
 	return r;
 }
 
+/* A descriptor that holds the turn, -EAGAIN: another has it, or another -errno: there are no turns
+ * here. */
+static int turn_try(const struct birth_place *place)
+{
+	BERTH_FD int fd = open(place->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	return BERTH_TAKE_FD(fd);
+}
+
+/* Explicitly: a child of a raw clone may have the descriptor too. */
+static void turn_drop(int *fd)
+{
+	if (*fd >= 0)
+		(void)flock(*fd, LOCK_UN); /* what we hold can be dropped */
+	berth_fd_close(fd);
+}
+
+static bool name_there(const char *path)
+{
+	struct stat st;
+
+	return berth_path_lstat(AT_FDCWD, path, &st) == 0;
+}
+
+/* -EAGAIN: another one is at it. */
+static int make_in_turn(struct birth_place *place, const char *path,
+			const struct berth_region_spec *spec, bool named,
+			const struct birth_patience *patience)
+{
+	BERTH_CLEANUP(turn_drop) int turn = turn_try(place);
+	bool busy = turn == -EAGAIN;
+
+	if (busy && !berth_deadline_passed(patience->turn_deadline_ns))
+		return -EAGAIN;
+	if (!named && name_there(path))
+		return -EEXIST;
+	BERTH_CRASH(birth_turn_taken);
+	int r = named ? -EOPNOTSUPP : make_nameless(place, path, spec);
+	if (nameless_unknown(r))
+		r = make_named(place, path, spec);
+	if (busy && (r == -ENOSPC || r == -EDQUOT) &&
+	    !berth_deadline_passed(patience->space_deadline_ns))
+		return -EAGAIN;
+	return r;
+}
+
+static int make_patiently(struct birth_place *place, const char *path,
+			  const struct berth_region_spec *spec, bool named)
+{
+	const struct birth_patience patience = {
+		.turn_deadline_ns = berth_deadline_after(TURN_WAIT_NS),
+		.space_deadline_ns = berth_deadline_after(SPACE_WAIT_NS),
+	};
+	uint64_t delay_ns = TURN_DELAY_NS;
+
+	for (;;) {
+		/* Neither the turn nor the creation byte of a named file may be inherited: no fork
+		 * meanwhile. */
+		berth_lockbyte_enter();
+		int r = make_in_turn(place, path, spec, named, &patience);
+		berth_lockbyte_leave();
+		if (r != -EAGAIN)
+			return r;
+		if (name_there(path))
+			return -EEXIST;
+		berth_sleep_ns(delay_ns, UINT64_MAX);
+		if (delay_ns < TURN_DELAY_MAX_NS)
+			delay_ns *= 2;
+	}
+}
+
 int berth_birth_make(const char *path, const struct berth_region_spec *spec, bool named,
 		     struct berth_reason *reason)
 {
@@ -326,13 +435,7 @@ int berth_birth_make(const char *path, const struct berth_region_spec *spec, boo
 	if (spec->gpu_count > BERTH_GPU_MAX)
 		return berth_reason_set(reason, -EINVAL, "%s: %u GPUs asked for, at most %d fit",
 					path, spec->gpu_count, BERTH_GPU_MAX);
-	if (r == 0) {
-		/* The creation byte of a named file must not be inherited: no fork meanwhile. */
-		berth_lockbyte_enter();
-		r = named ? -EOPNOTSUPP : make_nameless(&place, path, spec);
-		if (nameless_unknown(r))
-			r = make_named(&place, path, spec);
-		berth_lockbyte_leave();
-	}
+	if (r == 0)
+		r = make_patiently(&place, path, spec, named);
 	return r < 0 ? make_failed(path, &place, r, reason) : 0;
 }
