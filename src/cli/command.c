@@ -10,13 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 32, LONG_BASE = 256 };
+#include "base/log.h"
+
+enum { MAX_OPTIONS = 32, LONG_BASE = 256, COMPLAINT_MAX = 8192 };
 
 static const struct berth_option help_option = { "help", 'h', NULL, "say this" };
 
 const struct berth_command *const berth_commands[] = {
 	&berth_command_run,
 	&berth_command_ps,
+	&berth_command_limit,
+	&berth_command_check,
 	&berth_command_version,
 	&berth_command_help_row,
 	NULL,
@@ -33,16 +37,17 @@ const struct berth_command *berth_command_find(const char *name)
 
 void berth_complain(const struct berth_command *command, const char *fmt, ...)
 {
+	char text[COMPLAINT_MAX], shown[COMPLAINT_MAX];
 	va_list args;
 
-	if (command)
-		fprintf(stderr, "berth %s: ", command->name);
-	else
-		fputs("berth: ", stderr);
 	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
+	(void)vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
-	fputc('\n', stderr);
+	(void)berth_text_escape(shown, sizeof shown, text);
+	if (command)
+		fprintf(stderr, "berth %s: %s\n", command->name, shown);
+	else
+		fprintf(stderr, "berth: %s\n", shown);
 }
 
 static void option_help(const struct berth_option *option)
@@ -94,7 +99,7 @@ static size_t tables_fill(struct getopt_tables *t, const struct berth_command *c
 
 	memset(t, 0, sizeof *t);
 	/* '+': stop at the first operand, the rest is the program's; ':': tell a missing argument. */
-	strcpy(t->shorts, "+:");
+	strcpy(t->shorts, command->options_behind ? ":" : "+:");
 	for (const struct berth_option *o = command->options; o && o->long_name; o++)
 		tables_add(t, count++, o);
 	tables_add(t, count, &help_option);

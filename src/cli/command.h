@@ -6,6 +6,8 @@
 #ifndef BERTH_CLI_COMMAND_H
 #define BERTH_CLI_COMMAND_H
 
+#include <stdbool.h>
+
 #include "base/attributes.h"
 
 /* Exit codes: documented API (man berth, EXIT STATUS). */
@@ -33,6 +35,7 @@ struct berth_command {
 	const char *summary;
 	const struct berth_option *options; /* ends with long_name NULL; NULL = none */
 	int usage_exit;                     /* status of a wrong command line */
+	bool options_behind;                /* options may also stand behind the operands */
 	int (*run)(const struct berth_command *command, int argc, char **argv);
 };
 
@@ -49,13 +52,16 @@ BERTH_MUST_CHECK int berth_options_parse(const struct berth_command *command, in
 						     const char *value),
 					 void *arg, int *ret_operand);
 
-/* "berth run: " + text + newline on standard error. The one place where the command line complains. */
+/* "berth run: " + text + newline on standard error, escaped: texts quote what others named. The one
+ * place where the command line complains. */
 void berth_complain(const struct berth_command *command, const char *fmt, ...) BERTH_PRINTF(2, 3);
 
 void berth_command_help(const struct berth_command *command);
 
 extern const struct berth_command berth_command_run;
 extern const struct berth_command berth_command_ps;
+extern const struct berth_command berth_command_limit;
+extern const struct berth_command berth_command_check;
 extern const struct berth_command berth_command_version;
 extern const struct berth_command berth_command_help_row;
 

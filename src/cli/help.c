@@ -6,12 +6,15 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
+#include "region/directory.h"
 
 static const struct berth_option help_options[] = {
 	{ "commands", 0, NULL, "print the names of the commands, for scripts" },
 	{ "options", 0, "COMMAND", "print the options of a command, for scripts" },
+	{ "shares", 0, NULL, "print the names of the shares, for scripts" },
 	{ "completion", 0, "SHELL", "print the completion script (bash)" },
 	{ NULL, 0, NULL, NULL },
 };
@@ -31,12 +34,50 @@ static void print_options(const struct berth_command *command, const char *separ
 	}
 }
 
+static int print_share(void *arg, const char *name, const char *path)
+{
+	(void)arg;
+	if (access(path, F_OK) == 0) /* else a directory only */
+		puts(name);
+	return 0;
+}
+
+static bool print_shares(void)
+{
+	struct berth_reason reason = { .text = "" };
+	bool done = berth_share_each(print_share, NULL, &reason) == 0;
+
+	if (!done)
+		berth_complain(&berth_command_help_row, "%s", reason.text);
+	return done;
+}
+
+/* Where the names of shares belong: behind an option that takes one, and as operands. */
+static void print_share_cases(void)
+{
+	for (size_t i = 0; berth_commands[i]; i++) {
+		const struct berth_command *command = berth_commands[i];
+
+		for (const struct berth_option *o = command->options; o && o->long_name; o++) {
+			if (!o->argument || strcmp(o->argument, "NAME") != 0)
+				continue;
+			printf("\t%s:--%s:*", command->name, o->long_name);
+			if (o->short_name)
+				printf(" | %s:-%c:*", command->name, o->short_name);
+			puts(") shares=yes ;;");
+		}
+		if (strstr(command->operands, "SHARE"))
+			printf("\t%s:*:-*) ;;\n\t%s:*) shares=yes ;;\n", command->name,
+			       command->name);
+	}
+}
+
 static void print_bash_completion(void)
 {
 	puts("# bash completion for berth(1), written by 'berth help --completion bash'\n"
 	     "_berth()\n"
 	     "{\n"
-	     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} i\n"
+	     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} i shares=\n"
 	     "\tCOMPREPLY=()\n"
 	     "\tif [ \"$COMP_CWORD\" = 1 ]; then");
 	fputs("\t\tmapfile -t COMPREPLY < <(compgen -W \"", stdout);
@@ -48,6 +89,13 @@ static void print_bash_completion(void)
 	     "\t\tif [ \"$command\" = run ] && [ \"${COMP_WORDS[i]}\" = -- ]; then\n"
 	     "\t\t\tif declare -F _command_offset >/dev/null; then _command_offset $((i + 1)); fi\n"
 	     "\t\t\treturn\n\t\tfi\n\tdone\n"
+	     "\tcase $command:${COMP_WORDS[COMP_CWORD - 1]}:$cur in");
+	print_share_cases();
+	puts("\tesac\n"
+	     "\tif [ -n \"$shares\" ]; then\n"
+	     "\t\tmapfile -t COMPREPLY < <(compgen -W \"$(berth help --shares 2>/dev/null)\" -- "
+	     "\"$cur\")\n"
+	     "\t\treturn\n\tfi\n"
 	     "\tcase $command in");
 	for (size_t i = 0; berth_commands[i]; i++) {
 		printf("\t%s) mapfile -t COMPREPLY < <(compgen -W \"", berth_commands[i]->name);
@@ -57,11 +105,16 @@ static void print_bash_completion(void)
 	puts("\tesac\n}\ncomplete -F _berth berth");
 }
 
+struct answer {
+	bool given;
+	bool failed;
+};
+
 static int take(void *arg, const struct berth_option *option, const char *value)
 {
-	bool *answered = arg;
+	struct answer *answer = arg;
 
-	*answered = true;
+	answer->given = true;
 	if (option == &help_options[0]) {
 		print_commands();
 	} else if (option == &help_options[1]) {
@@ -71,6 +124,8 @@ static int take(void *arg, const struct berth_option *option, const char *value)
 			return -EINVAL;
 		}
 		print_options(asked, "\n");
+	} else if (option == &help_options[2]) {
+		answer->failed = !print_shares();
 	} else if (strcmp(value, "bash") == 0) {
 		print_bash_completion();
 	} else {
@@ -92,14 +147,14 @@ static void print_overview(void)
 
 static int help_run(const struct berth_command *command, int argc, char **argv)
 {
-	bool answered = false;
+	struct answer answer = { .given = false };
 	int operand = 0;
-	int r = berth_options_parse(command, argc, argv, take, &answered, &operand);
+	int r = berth_options_parse(command, argc, argv, take, &answer, &operand);
 
 	if (r != 0)
 		return r < 0 ? command->usage_exit : BERTH_EXIT_OK;
-	if (answered)
-		return BERTH_EXIT_OK;
+	if (answer.given)
+		return answer.failed ? BERTH_EXIT_FAILURE : BERTH_EXIT_OK;
 	if (operand >= argc || argv[operand][0] == '-') {
 		print_overview();
 		return BERTH_EXIT_OK;

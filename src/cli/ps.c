@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/size.h"
 #include "cli/command.h"
+#include "cli/share.h"
 #include "cli/table.h"
 #include "region/directory.h"
 #include "region/snapshot.h"
@@ -58,16 +59,6 @@ static int take_option(void *arg, const struct berth_option *option, const char 
 	return 0;
 }
 
-/* The first 8 characters behind "GPU-" tell cards apart, and fit. */
-static const char *gpu_label(uint32_t index, const struct berth_region_gpu *gpu, char *buf,
-			     size_t size)
-{
-	const char *uuid = strncmp(gpu->uuid, "GPU-", 4) == 0 ? gpu->uuid + 4 : gpu->uuid;
-
-	(void)snprintf(buf, size, "%u:%.8s", index, uuid);
-	return buf;
-}
-
 static uint32_t alive_count(const struct berth_snapshot *snapshot)
 {
 	uint32_t count = 0;
@@ -96,7 +87,7 @@ static const char *seat_command(const struct ps *ps, const struct berth_snapshot
 
 static int table_shares(struct ps *ps, const struct berth_snapshot *s)
 {
-	char label[32], charged[BERTH_SIZE_TEXT_MAX], limit[BERTH_SIZE_TEXT_MAX];
+	char label[32], charged[BERTH_SIZE_TEXT_MAX], limit[BERTH_SIZE_TEXT_MAX], used[32];
 	struct berth_table *t = ps->shares;
 
 	for (uint32_t g = 0; g < s->gpu_count; g++) {
@@ -104,7 +95,8 @@ static int table_shares(struct ps *ps, const struct berth_snapshot *s)
 		uint64_t bound = gpu->gpu.memory_limit_bytes;
 		int r = berth_table_add(t, "%s", s->share_name);
 		if (r == 0)
-			r = berth_table_add(t, "%s", gpu_label(g, &gpu->gpu, label, sizeof label));
+			r = berth_table_add(
+				t, "%s", berth_share_gpu_label(g, &gpu->gpu, label, sizeof label));
 		if (r == 0)
 			r = berth_table_add(t, "%u", alive_count(s));
 		if (r == 0)
@@ -114,10 +106,7 @@ static int table_shares(struct ps *ps, const struct berth_snapshot *s)
 			r = berth_table_add(t, "%s",
 					    bound ? berth_size_format(bound, limit) : "none");
 		if (r == 0)
-			r = bound ? berth_table_add(t, "%.0f %%",
-						    100.0 * (double)gpu->charged_bytes /
-							    (double)bound)
-				  : berth_table_add(t, "-");
+			r = berth_table_add(t, "%s", berth_share_used(gpu, used, sizeof used));
 		if (r == 0)
 			r = berth_table_add(t, "%llu", (unsigned long long)gpu->refusal_count);
 		if (r < 0)
@@ -137,8 +126,9 @@ static int table_seat(struct ps *ps, const struct berth_snapshot *s,
 		if (r == 0)
 			r = berth_table_add(t, "%d", (int)seat->pid);
 		if (r == 0)
-			r = berth_table_add(t, "%s",
-					    gpu_label(g, &s->gpus[g].gpu, label, sizeof label));
+			r = berth_table_add(
+				t, "%s",
+				berth_share_gpu_label(g, &s->gpus[g].gpu, label, sizeof label));
 		if (r == 0)
 			r = berth_table_add(t, "%s",
 					    berth_size_format(seat->use[g].total_bytes, charged));
@@ -180,10 +170,11 @@ static json_t *json_seat(const struct ps *ps, const struct berth_snapshot *s,
 
 static json_t *json_gpu(const struct berth_snapshot_gpu *gpu)
 {
-	return json_pack("{s:s, s:I, s:i, s:I, s:I}", "uuid", gpu->gpu.uuid, "memory_limit_bytes",
-			 (json_int_t)gpu->gpu.memory_limit_bytes, "compute_limit_percent",
-			 (int)gpu->gpu.compute_limit_pct, "charged_bytes",
-			 (json_int_t)gpu->charged_bytes, "refusals",
+	return json_pack("{s:s, s:I, s:i, s:I, s:I, s:I}", "uuid", gpu->gpu.uuid,
+			 "memory_limit_bytes", (json_int_t)gpu->gpu.memory_limit_bytes,
+			 "compute_limit_percent", (int)gpu->gpu.compute_limit_pct, "charged_bytes",
+			 (json_int_t)gpu->charged_bytes, "over_bytes",
+			 (json_int_t)berth_share_over_bytes(gpu), "refusals",
 			 (json_int_t)gpu->refusal_count);
 }
 
@@ -216,42 +207,26 @@ static int show_snapshot(struct ps *ps, const struct berth_snapshot *s)
 	return r;
 }
 
-/* A region's bytes are its users': what is shown of them must not steer the terminal, nor be text
- * that JSON can't carry. The share's name is that of its directory, which was checked. */
-static void make_presentable(struct berth_snapshot *s, const char *name)
-{
-	(void)snprintf(s->share_name, sizeof s->share_name, "%s", name);
-	for (uint32_t g = 0; g < s->gpu_count; g++) {
-		for (char *c = s->gpus[g].gpu.uuid; *c; c++) {
-			if (*c <= ' ' || *c > '~')
-				*c = '?';
-		}
-	}
-}
-
 static int visit_share(void *arg, const char *name, const char *path)
 {
 	struct ps *ps = arg;
+	struct berth_share_place place;
 	struct berth_reason reason = { .text = "" };
 	struct berth_snapshot *snapshot = NULL;
-	struct berth_region *region = NULL;
-	int r = berth_region_view(path, &region, &reason);
 
+	(void)snprintf(place.name, sizeof place.name, "%s", name);
+	(void)snprintf(place.path, sizeof place.path, "%s", path);
+	int r = berth_share_snapshot(&place, &snapshot, &reason);
 	if (r == -ENOENT)
 		return 0; /* its directory only: just made, or just swept */
-	if (r == 0)
-		r = berth_snapshot_take(region, BERTH_SNAPSHOT_LIVENESS, &snapshot);
 	if (r < 0) {
-		berth_complain(ps->command, "share '%s': %s", name,
-			       reason.text[0] ? reason.text : strerror(-r));
+		berth_complain(ps->command, "share '%s': %s", name, reason.text);
 		ps->failed = true;
 		r = 0;
 	} else {
-		make_presentable(snapshot, name);
 		r = show_snapshot(ps, snapshot);
 	}
 	berth_snapshot_free(snapshot);
-	berth_region_close(region);
 	return r;
 }
 

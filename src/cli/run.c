@@ -6,6 +6,7 @@
  * limit stops it here.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -17,10 +18,12 @@
 
 #include "base/size.h"
 #include "base/state_dir.h"
+#include "cli/audit.h"
 #include "cli/command.h"
 #include "cli/gpus.h"
 #include "cli/install.h"
 #include "cli/program.h"
+#include "cli/share.h"
 #include "region/directory.h"
 #include "region/region.h"
 
@@ -54,6 +57,7 @@ struct run {
 	struct berth_program program;
 	struct berth_gpus gpus;
 	char region_path[PATH_MAX];
+	uint64_t stamp; /* of our order: a change by berth limit since then counts more */
 };
 
 static void say(const struct run *run, const char *fmt, ...) BERTH_PRINTF(2, 3);
@@ -225,11 +229,60 @@ static void tell_limits(const struct run *run, const struct berth_region *region
 	}
 }
 
+/* The share before we join it: its stamp is taken before our limits are merged, so that no change that
+ * comes between can be taken for an older one. */
+struct before {
+	uint32_t gpu_count; /* 0: it is absent */
+	struct berth_region_gpu gpus[BERTH_GPU_MAX];
+	uint64_t stamp;
+};
+
+static void look_before(const struct run *run, struct before *ret_before)
+{
+	struct berth_region *region = NULL;
+
+	*ret_before = (struct before){ .stamp = 1 };
+	if (berth_region_view(run->region_path, &region, NULL) < 0)
+		return; /* absent, or joining says what is wrong */
+	ret_before->stamp = berth_region_stamp(region);
+	ret_before->gpu_count = berth_region_gpu_count(region);
+	for (uint32_t i = 0; i < ret_before->gpu_count; i++)
+		berth_region_gpu(region, i, &ret_before->gpus[i]);
+	berth_region_close(region);
+}
+
+/* What our joining changed of the share's limits. Told afterwards, so it is only a record: without one
+ * the program starts all the same. */
+static void record_changes(const struct run *run, const struct before *before,
+			   const struct berth_region *region)
+{
+	struct berth_reason reason = { .text = "" };
+
+	for (uint32_t i = 0; i < before->gpu_count; i++) {
+		struct berth_region_gpu after;
+		const struct berth_audit_change change = { .by = "run",
+							   .share = run->name,
+							   .region = run->region_path,
+							   .before = &before->gpus[i],
+							   .after = &after };
+
+		berth_region_gpu(region, i, &after);
+		if (after.memory_limit_bytes == before->gpus[i].memory_limit_bytes &&
+		    after.compute_limit_pct == before->gpus[i].compute_limit_pct)
+			continue;
+		if (berth_audit_write(&change, &reason) < 0) {
+			say(run, "the audit log has no line of this change: %s", reason.text);
+			return;
+		}
+	}
+}
+
 static int make_share(struct run *run, struct berth_reason *reason)
 {
 	struct berth_region_spec spec = { .priority = 1, .mode = 0600 };
 	struct berth_region_joined joined;
 	struct berth_region *region = NULL;
+	struct before before;
 	bool own = !run->name[0];
 	int r;
 
@@ -251,11 +304,18 @@ static int make_share(struct run *run, struct berth_reason *reason)
 	}
 	/* A named share keeps the limit that it was given until another figure is asked for: leaving
 	 * the option out doesn't lift it, also while nobody sits there. */
+	look_before(run, &before);
 	r = berth_region_join(run->region_path, &spec,
 			      own || run->memory_bytes ? BERTH_REGION_RENEW : 0, &region, &joined,
 			      reason);
 	if (r < 0)
 		return r;
+	/* Smaller: the file is another one by now. */
+	run->stamp = berth_region_stamp(region);
+	if (before.stamp < run->stamp)
+		run->stamp = before.stamp;
+	if (joined.lowered_mask || joined.renewed)
+		record_changes(run, &before, region);
 	tell_limits(run, region, &joined);
 	berth_region_close(region);
 	return 0;
@@ -296,12 +356,16 @@ static int env_limits(const struct run *run, const char *name, uint64_t figure)
 
 static int set_environment(struct run *run)
 {
+	char stamp[24];
 	int r = env_set("BERTH_REGION", run->region_path);
 
 	if (r == 0)
 		r = env_set("BERTH_SHARE", run->name);
 	/* Should another `berth run` renew the share before this program sits in it, the smaller limits
-	 * are in force. */
+	 * are in force; once `berth limit` has changed the share's since, that one's are. */
+	(void)snprintf(stamp, sizeof stamp, "%" PRIu64, run->stamp);
+	if (r == 0)
+		r = env_set("BERTH_LIMITS_STAMP", stamp);
 	if (r == 0)
 		r = env_limits(run, "BERTH_MEMORY_LIMITS", run->memory_bytes);
 	if (r == 0)
@@ -320,7 +384,7 @@ static int set_environment(struct run *run)
 
 static int prepare(struct run *run, struct berth_reason *reason)
 {
-	char state[PATH_MAX];
+	char state[PATH_MAX], note[128];
 	int r = berth_state_dir(state, sizeof state,
 				reason); /* before the simulator complains of it */
 
@@ -341,10 +405,8 @@ static int prepare(struct run *run, struct berth_reason *reason)
 		say(run,
 		    "this program leaves share '%s': that one's limits don't hold for it any more",
 		    outer);
-	if (run->compute_pct && run->compute_pct < 100)
-		say(run,
-		    "the compute limit of %u %% is recorded; this version holds memory limits only",
-		    run->compute_pct);
+	if (berth_share_compute_note(run->compute_pct, note, sizeof note))
+		say(run, "%s", note);
 	if (!run->memory_bytes)
 		say(run, "no --memory: the share has no memory limit%s",
 		    run->name[0] ? " unless it has one already" : "");

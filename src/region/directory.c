@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/name.h"
 #include "base/state_dir.h"
+#include "region/birth.h"
 #include "region/snapshot.h"
 
 enum { SWEEP_AGE_S = 600 }; /* a daemon may come to its GPU long after its parent has gone */
@@ -136,6 +137,12 @@ int berth_share_each(int (*visit)(void *arg, const char *name, const char *path)
 			r = visit(arg, names.list[i], path);
 	}
 	return r;
+}
+
+int berth_share_leftovers(const char *path, bool remove,
+			  int (*found)(void *arg, const char *name, bool removed), void *arg)
+{
+	return berth_birth_orphans(path, remove, found, arg);
 }
 
 static bool maker_gone(const char *name)

@@ -24,6 +24,13 @@ BERTH_MUST_CHECK int berth_share_path(const char *name, bool make, char ret_path
 BERTH_MUST_CHECK int berth_share_each(int (*visit)(void *arg, const char *name, const char *path),
 				      void *arg, struct berth_reason *reason);
 
+/* Temporary files beside the region at path, whether it is there or not, whose makers are dead: removes
+ * them if asked to, and tells found each one's name in that directory until it returns non-zero;
+ * returns that. -errno if the directory can't be read. */
+BERTH_MUST_CHECK int berth_share_leftovers(const char *path, bool remove,
+					   int (*found)(void *arg, const char *name, bool removed),
+					   void *arg);
+
 /* A share that was made for one program only: removed when nobody sits in it any more. The program
  * is the maker (exec keeps pid and start time), so a share whose program hasn't come to its GPU
  * yet is not mistaken for a left-over. Returns how many were removed; what can't be is left for the
