@@ -2,7 +2,7 @@
  *
  * Birth: a region appears complete or not at all. It is built without a name (O_TMPFILE), then
  * linkat gives it one; whoever loses that race opens the winner's. So there is no half-made state
- * to wait for, no time-out, and nothing to clean up after a death. Rejected: create, lock, fill,
+ * that anybody must wait for, and nothing to clean up after a death. Rejected: create, lock, fill,
  * with a flag that others wait for; every death in between leaves a file that holds up all who
  * come.
  *
@@ -57,7 +57,8 @@
 enum { NAME_TRIES = 16 };
 
 #define TURN_WAIT_NS      (30 * BERTH_NS_PER_MS) /* for another one's turn */
-#define SPACE_WAIT_NS     BERTH_NS_PER_S         /* for the space that another takes up meanwhile */
+#define FULL_WAIT_NS      (100 * BERTH_NS_PER_MS) /* for space, should others be at it without a turn */
+#define SPACE_WAIT_NS     (5 * BERTH_NS_PER_S) /* for the space of who has the turn */
 #define TURN_DELAY_NS     (BERTH_NS_PER_MS / 4)
 #define TURN_DELAY_MAX_NS (8 * BERTH_NS_PER_MS)
 
@@ -70,6 +71,7 @@ struct birth_place {
 /* Until when to wait for others. */
 struct birth_patience {
 	uint64_t turn_deadline_ns;
+	uint64_t full_deadline_ns;
 	uint64_t space_deadline_ns;
 };
 
@@ -395,10 +397,10 @@ static int make_in_turn(struct birth_place *place, const char *path,
 	int r = named ? -EOPNOTSUPP : make_nameless(place, path, spec);
 	if (nameless_unknown(r))
 		r = make_named(place, path, spec);
-	if (busy && (r == -ENOSPC || r == -EDQUOT) &&
-	    !berth_deadline_passed(patience->space_deadline_ns))
-		return -EAGAIN;
-	return r;
+	if (r != -ENOSPC && r != -EDQUOT)
+		return r;
+	uint64_t deadline_ns = busy ? patience->space_deadline_ns : patience->full_deadline_ns;
+	return berth_deadline_passed(deadline_ns) ? r : -EAGAIN;
 }
 
 static int make_patiently(struct birth_place *place, const char *path,
@@ -406,6 +408,7 @@ static int make_patiently(struct birth_place *place, const char *path,
 {
 	const struct birth_patience patience = {
 		.turn_deadline_ns = berth_deadline_after(TURN_WAIT_NS),
+		.full_deadline_ns = berth_deadline_after(FULL_WAIT_NS),
 		.space_deadline_ns = berth_deadline_after(SPACE_WAIT_NS),
 	};
 	uint64_t delay_ns = TURN_DELAY_NS;
