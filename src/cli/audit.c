@@ -36,6 +36,27 @@ static int log_path(bool make, char ret_path[PATH_MAX], struct berth_reason *rea
 	return 0;
 }
 
+/* One name for one region, whatever links were on the way to it, and also when it is gone: as far as the
+ * path leads, it is the real one. */
+static const char *region_canonical(const char *region, char buf[PATH_MAX])
+{
+	char head[PATH_MAX], real[PATH_MAX];
+	char *slash;
+
+	for (int n = snprintf(head, sizeof head, "%s", region); n > 0 && n < PATH_MAX;
+	     n = (int)(slash - head)) {
+		if (realpath(head, real)) {
+			n = snprintf(buf, PATH_MAX, "%s%s", real, region + n);
+			return n < PATH_MAX ? buf : region;
+		}
+		slash = strrchr(head, '/');
+		if (!slash)
+			break;
+		*slash = '\0';
+	}
+	return region;
+}
+
 /* A value ends at a blank, and \xNN means one thing only. So it holds nothing but visible ASCII. */
 static size_t value_escape(char *dst, size_t size, const char *src)
 {
@@ -77,6 +98,7 @@ static unsigned compute_shown(const struct berth_region_gpu *gpu)
 
 static size_t line_make(char line[LINE_MAX_BYTES], const struct berth_audit_change *change)
 {
+	char region[PATH_MAX];
 	time_t now = time(NULL);
 	struct tm utc = { 0 };
 	size_t n;
@@ -86,7 +108,7 @@ static size_t line_make(char line[LINE_MAX_BYTES], const struct berth_audit_chan
 	n = value_add(line, n, "by", change->by);
 	n = user_add(line, n);
 	n = value_add(line, n, "share", change->share);
-	n = value_add(line, n, "region", change->region);
+	n = value_add(line, n, "region", region_canonical(change->region, region));
 	n = value_add(line, n, "gpu", change->before->uuid);
 	n += (size_t)snprintf(line + n, LINE_MAX_BYTES - n,
 			      " memory_bytes=%" PRIu64 "->%" PRIu64 " compute=%u->%u\n",
@@ -174,14 +196,14 @@ int berth_audit_write(const struct berth_audit_change *change, struct berth_reas
 
 int berth_audit_print(const char *region, FILE *out, struct berth_reason *reason)
 {
-	char field[VALUE_MAX + 16], path[PATH_MAX], shown[LINE_MAX_BYTES];
+	char field[LINE_MAX_BYTES], path[PATH_MAX], canonical[PATH_MAX], shown[LINE_MAX_BYTES];
 	char *line = NULL;
 	size_t room = 0, n;
 	int r = log_path(false, path, reason);
 
 	if (r < 0)
 		return r;
-	n = value_add(field, 0, "region", region);
+	n = value_add(field, 0, "region", region_canonical(region, canonical));
 	(void)snprintf(field + n, sizeof field - n, " ");
 	BERTH_FD int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 && errno == ENOENT)

@@ -9,7 +9,7 @@ check "the command finds its own library" has "$out" "$work/prefix/lib"
 check "and simulator" has "$out" "/berth/sim"
 run "$work/prefix/bin/berth" run --sim -q -m 1G -- "$client"
 check "and runs a program in a share" has "$out" "ready"
-for page in man1/berth.1 man1/berth-run.1 man7/berth.7; do
+for page in man1/berth.1 man1/berth-check.1 man1/berth-limit.1 man1/berth-run.1 man7/berth.7; do
 	check "man page $page" test -s "$work/prefix/share/man/$page"
 done
 check "the completion is a script" bash -n "$work/prefix/share/bash-completion/completions/berth"

@@ -157,6 +157,9 @@ run "$berth" limit team --log
 check "--log prints the share's lines" is "$out" "$(grep ' share=team ' "$log")"
 run "$berth" limit "$region" --log
 check "also by its path" is "$out" "$(grep ' share=team ' "$log")"
+ln -s "$BERTH_STATE_DIR" "$work/way"
+run "$berth" limit "$work/way/shares/team/region.cache" --log
+check "also by a link on the way" is "$out" "$(grep ' share=team ' "$log")"
 run "$berth" run --sim --name team -m 512M -- /bin/true
 check "berth run leaves one when it lowers" is "$(tail -n 1 "$log" | field by) $(tail -n 1 "$log" | field memory_bytes)" \
 	"run $((6144 * M))->$((512 * M))"
@@ -236,4 +239,9 @@ run "$berth" run -q --sim --name late -m 128M -- "$client" </dev/null
 check "a later berth run is later" is "$(limits late)" "128 128"
 leave a
 leave other
+mv "$BERTH_STATE_DIR/shares/late" "$work/gone"
+run "$berth" limit late --log
+check "the log outlives the share" has "$out" " share=late "
+run "$berth" limit late
+check "which is gone" is "$status" 1
 end
