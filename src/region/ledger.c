@@ -179,14 +179,17 @@ static void ask_collect(struct ask *ask)
 }
 
 /* A dead seat: out of this ask's sums as long as its word stays, and emptied on the way. */
-static void dead_found(struct ask *ask, int fd, uint32_t index)
+static void dead_found(struct ask *ask, const struct berth_asker *asker, uint32_t index)
 {
 	if (!ask->dead_known)
 		memset(ask->collected->dead_word, 0, sizeof ask->collected->dead_word);
 	ask->dead_known = true;
 	ask->collected->dead_word[index] = ask->collected->word[index];
+	if (asker->kept)
+		return; /* only to ask with: no lock may stay on it */
 	berth_lockbyte_enter();
-	(void)berth_recover_reap(ask->region, fd, index); /* housekeeping: it is left out anyway */
+	/* Housekeeping: it is left out anyway. */
+	(void)berth_recover_reap(ask->region, asker->fd, index);
 	berth_lockbyte_leave();
 }
 
@@ -197,7 +200,7 @@ static int living_count(struct ask *ask)
 	BERTH_UNCANCELLED; /* files are opened here, under the seat's mutex */
 	struct berth_collected *seen = ask->collected;
 	uint64_t living_bytes = ask->seat->use[ask->gpu].total_bytes;
-	BERTH_FD int fd = -1;
+	BERTH_ASKER(asker, ask->region);
 	int count = 0;
 
 	for (uint32_t i = 0; i < ask->high; i++) {
@@ -205,10 +208,8 @@ static int living_count(struct ask *ask)
 			return count;
 		if (i == ask->seat->index || seen->charged_bytes[i] == 0)
 			continue;
-		if (fd < 0)
-			fd = berth_lockbyte_open(ask->region, true);
-		if (fd >= 0 && berth_lockbyte_held(fd, BERTH_LOCK_SEAT + i) == 0) {
-			dead_found(ask, fd, i);
+		if (berth_asker_seat_held(&asker, i) == 0) {
+			dead_found(ask, &asker, i);
 			continue;
 		}
 		living_bytes = berth_bytes_add(living_bytes, seen->charged_bytes[i]);
@@ -491,19 +492,15 @@ int berth_ledger_room(const struct berth_region *region, uint32_t gpu,
 	int32_t own_seat = atomic_load(&region->own_seat);
 	uint32_t high = berth_map_seat_high(region);
 	uint64_t charged_bytes = 0;
-	BERTH_FD int fd = -1;
+	BERTH_ASKER(asker, region);
 
 	for (uint32_t i = 0; i < high; i++) {
 		struct berth_entry_state state = berth_entry_read(&layout->tail.ledger[gpu][i]);
 
 		if (state.charged_bytes == 0)
 			continue;
-		if ((int32_t)i != own_seat) {
-			if (fd < 0)
-				fd = berth_lockbyte_open(region, false);
-			if (fd >= 0 && berth_lockbyte_held(fd, BERTH_LOCK_SEAT + i) == 0)
-				continue;
-		}
+		if ((int32_t)i != own_seat && berth_asker_seat_held(&asker, i) == 0)
+			continue;
 		charged_bytes = berth_bytes_add(charged_bytes, state.charged_bytes);
 	}
 	ret_room->limit_bytes = atomic_load(&layout->head.limit_bytes[gpu]);

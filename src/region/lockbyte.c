@@ -9,8 +9,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/fd.h"
+
+enum { KEPT_FD_MIN = 512 };
 
 static struct {
 	pthread_mutex_t mutex;
@@ -51,20 +54,38 @@ void berth_lockbyte_leave(void)
 		pthread_mutex_unlock(&window.mutex);
 }
 
+static bool leads_here(const struct berth_region *region, int fd)
+{
+	struct stat st;
+
+	return berth_fd_stat(fd, &st) == 0 && st.st_dev == region->device &&
+	       st.st_ino == region->inode;
+}
+
 int berth_lockbyte_open(const struct berth_region *region, bool writable)
 {
 	BERTH_FD int fd = open(region->path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC |
 						     O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
 
 	if (fd < 0)
 		return -errno;
-	int r = berth_fd_stat(fd, &st);
-	if (r < 0)
-		return r;
-	if (st.st_dev != region->device || st.st_ino != region->inode)
-		return -ESTALE;
-	return BERTH_TAKE_FD(fd);
+	return leads_here(region, fd) ? BERTH_TAKE_FD(fd) : -ESTALE;
+}
+
+void berth_lockbyte_keep(struct berth_region *region, int fd)
+{
+	region->kept_fd = fcntl(fd, F_DUPFD_CLOEXEC, KEPT_FD_MIN);
+	if (region->kept_fd < 0) /* a low limit */
+		region->kept_fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (region->kept_fd < 0) /* goes without */
+		region->kept_fd = -1;
+}
+
+void berth_lockbyte_unkeep(struct berth_region *region)
+{
+	if (region->kept_fd >= 0 && leads_here(region, region->kept_fd))
+		berth_fd_close(&region->kept_fd);
+	region->kept_fd = -1;
 }
 
 static int lock_call(int fd, int command, short type, int64_t offset, struct flock *lock)
@@ -106,4 +127,33 @@ int berth_lockbyte_held(int fd, int64_t offset)
 	int r = lock_call(fd, F_OFD_GETLK, F_WRLCK, offset, &lock);
 
 	return r < 0 ? r : lock.l_type != F_UNLCK;
+}
+
+void berth_asker_done(struct berth_asker *asker)
+{
+	if (!asker->kept)
+		berth_fd_close(&asker->fd);
+}
+
+static void asker_open(struct berth_asker *asker)
+{
+	const struct berth_region *region = asker->region;
+
+	asker->fd = berth_lockbyte_open(region, region->writable);
+	if (asker->fd < 0 && region->kept_fd >= 0 && leads_here(region, region->kept_fd)) {
+		asker->fd = region->kept_fd;
+		asker->kept = true;
+	}
+}
+
+int berth_asker_seat_held(struct berth_asker *asker, uint32_t index)
+{
+	if (asker->fd == -1)
+		asker_open(asker);
+	if (asker->fd < 0)
+		return asker->fd;
+	int held = berth_lockbyte_held(asker->fd, BERTH_LOCK_SEAT + index);
+
+	/* In another file no seat is ever locked: it must have been ours when it was asked. */
+	return held == 0 && asker->kept && !leads_here(asker->region, asker->fd) ? -EBADF : held;
 }

@@ -27,6 +27,29 @@ void berth_lockbyte_leave(void);
  * another file by now. */
 BERTH_MUST_CHECK int berth_lockbyte_open(const struct berth_region *region, bool writable);
 
+/* Asking about others goes on when the path is lost: no descriptor is left, the rights were dropped,
+ * the root was changed. For that a region keeps a descriptor of its own, of an open file that
+ * carries no lock, high up where no program looks for its next one. A program may close it, as those
+ * do that close all, and use the number again: then it isn't the region's any more, which is seen,
+ * and nothing of the program's is used or closed. */
+void berth_lockbyte_keep(struct berth_region *region, int fd);
+void berth_lockbyte_unkeep(struct berth_region *region);
+
+/* Who asks which seats are held: opens the region at the first question, a new descriptor or else the
+ * kept one. */
+struct berth_asker {
+	const struct berth_region *region;
+	int fd; /* -1 = not yet, else -errno: nobody can be asked about */
+	bool kept;
+};
+
+#define BERTH_ASKER(name, from) \
+	BERTH_CLEANUP(berth_asker_done) struct berth_asker name = { .region = (from), .fd = -1 }
+
+void berth_asker_done(struct berth_asker *asker);
+/* 1 = somebody sits in the seat, 0 = nobody, else -errno: it can't be told. */
+BERTH_MUST_CHECK int berth_asker_seat_held(struct berth_asker *asker, uint32_t index);
+
 /* 0 = taken, -EAGAIN = somebody else has it, else -errno. */
 BERTH_MUST_CHECK int berth_lockbyte_try(int fd, int64_t offset);
 void berth_lockbyte_drop(int fd, int64_t offset);

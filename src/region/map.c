@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "region/lockbyte.h"
 
 /* "DIR", "." or "/" of a path. */
 static void path_directory(const char *path, char ret_dir[PATH_MAX])
@@ -239,12 +240,16 @@ int berth_map_make(int fd, const char *path, bool writable, struct berth_region 
 		   struct berth_reason *reason)
 {
 	struct berth_region *region = calloc(1, sizeof *region);
+
+	if (region)
+		region->kept_fd = -1;
 	int r = region ? region_fill(region, fd, path, writable, reason) : -ENOMEM;
 
 	if (r < 0) {
 		berth_region_close(region);
 		return berth_reason_set(reason, r, "%s: can't be mapped: %s", path, strerror(-r));
 	}
+	berth_lockbyte_keep(region, fd);
 	*ret_region = region;
 	return 0;
 }
@@ -269,6 +274,7 @@ void berth_region_forget(struct berth_region *region)
 {
 	if (!region)
 		return;
+	berth_lockbyte_unkeep(region);
 	mark_free(region);
 	free(region->path);
 	free(region);

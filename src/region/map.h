@@ -31,6 +31,7 @@ struct berth_region {
 	dev_t device;
 	ino_t inode;
 	bool writable;
+	int kept_fd; /* to ask with when the path leads here no more (lockbyte.h), or -1 */
 	enum berth_fs_class fs_class;
 	uint32_t gpu_count;
 	char share_name[BERTH_SHARE_NAME_MAX];

@@ -209,6 +209,127 @@ static void test_renewal_between_join_and_claim(void **state)
 	berth_region_close(region);
 }
 
+static void change_or_fail(struct berth_region *region, uint64_t limit_bytes)
+{
+	struct berth_region_change change = {
+		.gpu_mask = 1,
+		.memory_set = true,
+		.memory_limit_bytes = limit_bytes,
+	};
+	struct berth_reason reason = { "" };
+
+	if (berth_region_change(region, &change, NULL, NULL, &reason) < 0)
+		fail_msg("%s", reason.text);
+}
+
+/* Up, down below what is charged, and to none, with somebody there. */
+static void test_change_while_in_use(void **state)
+{
+	struct scratch *scratch = *state;
+	struct berth_region_spec spec = spec_of(1000);
+	struct berth_region *region = join_or_fail(scratch->path, &spec);
+	struct berth_region *other = join_or_fail(scratch->path, NULL);
+	struct berth_seat *seat = claim_or_fail(region);
+
+	assert_int_equal(berth_ledger_ask(seat, 0, BERTH_CHARGE_DATA, 1001), -ENOMEM);
+	change_or_fail(other, 3000);
+	assert_int_equal(berth_ledger_ask(seat, 0, BERTH_CHARGE_DATA, 2000), 0);
+	change_or_fail(other, 1500);
+	assert_int_equal(berth_ledger_ask(seat, 0, BERTH_CHARGE_DATA, 1), -ENOMEM);
+	assert_int_equal(charged_bytes(region, 0), 2000);
+	berth_ledger_refund(seat, 0, BERTH_CHARGE_DATA, 500);
+	assert_int_equal(berth_ledger_ask(seat, 0, BERTH_CHARGE_DATA, 1), -ENOMEM);
+	berth_ledger_refund(seat, 0, BERTH_CHARGE_DATA, 1);
+	assert_int_equal(berth_ledger_ask(seat, 0, BERTH_CHARGE_DATA, 1), 0);
+	change_or_fail(other, 0);
+	assert_int_equal(berth_ledger_ask(seat, 0, BERTH_CHARGE_DATA, 1ULL << 50), 0);
+	berth_seat_leave(seat);
+	berth_region_close(other);
+	berth_region_close(region);
+}
+
+/* An order from before the change doesn't count when it is brought later; one from after it, and one
+ * that isn't an order, do. */
+static void test_change_outdates_orders(void **state)
+{
+	struct scratch *scratch = *state;
+	struct berth_region_spec spec = spec_of(1000);
+	struct berth_region *region = join_or_fail(scratch->path, &spec);
+	struct berth_region *worker = join_or_fail(scratch->path, NULL);
+	struct berth_region_joined joined = { 0 };
+	struct berth_region_gpu gpu;
+
+	spec.stamp = berth_region_stamp(region);
+	assert_int_equal(berth_region_limit(worker, &spec, &joined, NULL), 0);
+	change_or_fail(region, 4000);
+	assert_int_not_equal(berth_region_stamp(region), spec.stamp);
+	assert_int_equal(berth_region_limit(worker, &spec, &joined, NULL), -ESTALE);
+	struct berth_seat *seat = claim_or_fail(worker); /* merges what it wants once more */
+	berth_region_gpu(region, 0, &gpu);
+	assert_int_equal(gpu.memory_limit_bytes, 4000);
+	spec.gpus[0].memory_limit_bytes = 3000;
+	spec.stamp = berth_region_stamp(region);
+	assert_int_equal(berth_region_limit(worker, &spec, &joined, NULL), 0);
+	assert_int_equal(joined.lowered_mask, 1);
+	spec.gpus[0].memory_limit_bytes = 2000;
+	spec.stamp = 0;
+	change_or_fail(region, 5000);
+	assert_int_equal(berth_region_limit(worker, &spec, &joined, NULL), 0);
+	berth_region_gpu(region, 0, &gpu);
+	assert_int_equal(gpu.memory_limit_bytes, 2000);
+	berth_seat_leave(seat);
+	berth_region_close(worker);
+	berth_region_close(region);
+}
+
+static int refuse_second(void *arg, uint32_t gpu, const struct berth_region_gpu *before,
+			 const struct berth_region_gpu *after)
+{
+	uint64_t *seen = arg;
+
+	seen[2 * gpu] = before->memory_limit_bytes;
+	seen[2 * gpu + 1] = after->memory_limit_bytes;
+	assert_int_equal(after->compute_limit_pct, 40);
+	return gpu == 1 ? -EIO : 0;
+}
+
+/* No change without its record, on no GPU. */
+static void test_change_record(void **state)
+{
+	struct scratch *scratch = *state;
+	struct berth_region_spec spec = spec_of(1000);
+	struct berth_region_change change = {
+		.gpu_mask = 3,
+		.memory_set = true,
+		.compute_set = true,
+		.memory_limit_bytes = 7000,
+		.compute_limit_pct = 40,
+	};
+	uint64_t seen[4] = { 0 };
+	struct berth_region_gpu gpu;
+
+	spec.gpu_count = 2;
+	memcpy(spec.gpus[1].uuid, GPU_B, sizeof GPU_B);
+	struct berth_region *region = join_or_fail(scratch->path, &spec);
+	assert_int_equal(berth_region_change(region, &change, refuse_second, seen, NULL), -EIO);
+	assert_int_equal(seen[0], 1000);
+	assert_int_equal(seen[1], 7000);
+	assert_int_equal(seen[2], 0);
+	assert_int_equal(seen[3], 7000);
+	for (uint32_t i = 0; i < 2; i++) {
+		berth_region_gpu(region, i, &gpu);
+		assert_int_equal(gpu.memory_limit_bytes, i == 0 ? 1000 : 0);
+		assert_int_equal(gpu.compute_limit_pct, 0);
+	}
+	change.gpu_mask = 4;
+	assert_int_equal(berth_region_change(region, &change, NULL, NULL, NULL), -EINVAL);
+	struct berth_region *view = NULL;
+	assert_int_equal(berth_region_view(scratch->path, &view, NULL), 0);
+	assert_int_equal(berth_region_change(view, &change, NULL, NULL, NULL), -EROFS);
+	berth_region_close(view);
+	berth_region_close(region);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
 
 int main(void)
@@ -222,6 +343,9 @@ int main(void)
 		TEST(test_unknown_gpu),
 		TEST(test_renewal),
 		TEST(test_renewal_between_join_and_claim),
+		TEST(test_change_while_in_use),
+		TEST(test_change_outdates_orders),
+		TEST(test_change_record),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
