@@ -425,8 +425,17 @@ static void test_limits_without_a_gpu(void **state)
 
 static void test_stamp(void **state)
 {
-	static const char *const bad[] = { "",    "0",  "000", "-1",  "+1",
-					   "one", "1 ", "0x1", "1.0", "18446744073709551616" };
+	static const char *const bad[] = { "",
+					   "0",
+					   "000",
+					   "-1",
+					   "+1",
+					   "one",
+					   "1 ",
+					   "0x1",
+					   "1.0",
+					   "18446744073709551616",
+					   "18446744073709551617" };
 
 	(void)state;
 	assert_true(parse(ENV("BERTH_SHARE", "a")).limits_stamp == 0);
