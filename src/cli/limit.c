@@ -303,26 +303,34 @@ static int make_change(struct limit *limit, uint32_t mask, struct berth_reason *
 	return r;
 }
 
+static int find_gpus(const struct limit *limit, uint32_t *ret_mask, struct berth_reason *reason)
+{
+	struct berth_snapshot *snapshot = NULL;
+	int r = berth_share_snapshot(&limit->place, &snapshot, reason);
+
+	if (r < 0)
+		return r == -ENOENT ? berth_share_absent(&limit->place, reason) : r;
+	r = gpus_choose(limit, snapshot, ret_mask, reason);
+	berth_snapshot_free(snapshot);
+	return r;
+}
+
 static int change_and_show(struct limit *limit, struct berth_reason *reason)
 {
 	struct berth_snapshot *snapshot = NULL;
 	uint32_t mask = 0;
-	int r = berth_share_snapshot(&limit->place, &snapshot, reason);
+	int r = find_gpus(limit, &mask, reason);
 
-	if (r == -ENOENT)
-		return berth_share_absent(&limit->place, reason);
-	if (r == 0)
-		r = gpus_choose(limit, snapshot, &mask, reason);
-	if (r == 0 && changes(limit)) {
-		berth_snapshot_free(BERTH_TAKE_PTR(snapshot));
+	if (r == 0 && changes(limit))
 		r = make_change(limit, mask, reason);
-		if (r == 0)
-			r = berth_share_snapshot(&limit->place, &snapshot, reason);
-		if (r == 0)
-			tell(limit, snapshot, mask);
-	}
-	if (r == 0)
-		r = show(limit, snapshot, mask);
+	if (r < 0)
+		return r;
+	r = berth_share_snapshot(&limit->place, &snapshot, reason);
+	if (r < 0)
+		return r;
+	if (changes(limit))
+		tell(limit, snapshot, mask);
+	r = show(limit, snapshot, mask);
 	berth_snapshot_free(snapshot);
 	return r;
 }
