@@ -24,6 +24,7 @@ static const char *const names[] = {
 	"BERTH_REGION",
 	"CUDA_TASK_PRIORITY",
 	"CUDA_DEVICE_MEMORY_SHARED_CACHE",
+	"BERTH_LIMITS_STAMP",
 };
 
 #define NAME_COUNT (sizeof(names) / sizeof(names[0]))
