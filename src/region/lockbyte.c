@@ -54,7 +54,7 @@ void berth_lockbyte_leave(void)
 		pthread_mutex_unlock(&window.mutex);
 }
 
-static bool leads_here(const struct berth_region *region, int fd)
+bool berth_lockbyte_leads_here(const struct berth_region *region, int fd)
 {
 	struct stat st;
 
@@ -69,7 +69,7 @@ int berth_lockbyte_open(const struct berth_region *region, bool writable)
 
 	if (fd < 0)
 		return -errno;
-	return leads_here(region, fd) ? BERTH_TAKE_FD(fd) : -ESTALE;
+	return berth_lockbyte_leads_here(region, fd) ? BERTH_TAKE_FD(fd) : -ESTALE;
 }
 
 void berth_lockbyte_keep(struct berth_region *region, int fd)
@@ -83,7 +83,7 @@ void berth_lockbyte_keep(struct berth_region *region, int fd)
 
 void berth_lockbyte_unkeep(struct berth_region *region)
 {
-	if (region->kept_fd >= 0 && leads_here(region, region->kept_fd))
+	if (region->kept_fd >= 0 && berth_lockbyte_leads_here(region, region->kept_fd))
 		berth_fd_close(&region->kept_fd);
 	region->kept_fd = -1;
 }
@@ -140,7 +140,8 @@ static void asker_open(struct berth_asker *asker)
 	const struct berth_region *region = asker->region;
 
 	asker->fd = berth_lockbyte_open(region, region->writable);
-	if (asker->fd < 0 && region->kept_fd >= 0 && leads_here(region, region->kept_fd)) {
+	if (asker->fd < 0 && region->kept_fd >= 0 &&
+	    berth_lockbyte_leads_here(region, region->kept_fd)) {
 		asker->fd = region->kept_fd;
 		asker->kept = true;
 	}
@@ -155,5 +156,7 @@ int berth_asker_seat_held(struct berth_asker *asker, uint32_t index)
 	int held = berth_lockbyte_held(asker->fd, BERTH_LOCK_SEAT + index);
 
 	/* In another file no seat is ever locked: it must have been ours when it was asked. */
-	return held == 0 && asker->kept && !leads_here(asker->region, asker->fd) ? -EBADF : held;
+	return held == 0 && asker->kept && !berth_lockbyte_leads_here(asker->region, asker->fd)
+		       ? -EBADF
+		       : held;
 }

@@ -27,6 +27,10 @@ void berth_lockbyte_leave(void);
  * another file by now. */
 BERTH_MUST_CHECK int berth_lockbyte_open(const struct berth_region *region, bool writable);
 
+/* Is this number a descriptor of the region's file? Not if the program has closed ours and used the
+ * number again. */
+bool berth_lockbyte_leads_here(const struct berth_region *region, int fd);
+
 /* Asking about others goes on when the path is lost: no descriptor is left, the rights were dropped,
  * the root was changed. For that a region keeps a descriptor of its own, of an open file that
  * carries no lock, high up where no program looks for its next one. A program may close it, as those

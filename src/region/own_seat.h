@@ -32,8 +32,9 @@ struct berth_collected {
 struct berth_seat {
 	struct berth_region *region;
 	uint32_t index;
-	void *pin;   /* a mapping of the open file that holds the seat's lock byte */
-	int kept_fd; /* the same open file where a mapping doesn't pin it, else -1 */
+	void *pin;               /* a mapping of the open file that holds the seat's lock byte */
+	unsigned long queue_pin; /* the same where a mapping doesn't (pin.h), else 0 */
+	int kept_fd;             /* the same where nothing else does, else -1 */
 	pthread_mutex_t mutex;
 	/* The owner's own books: what others may have done to the file doesn't change them. */
 	struct berth_own_use use[BERTH_GPU_MAX];

@@ -8,8 +8,9 @@
  * without access rights (the pin) and closes the descriptor. The pin keeps the open file, hence the
  * lock, until the process's memory goes: exit, signal, SIGKILL, exec. MADV_DONTFORK keeps it out
  * of children. Found by experiment on tmpfs and ext4; overlayfs maps the file below instead, so
- * there (and on file systems that nobody has tried) the descriptor stays as well, and the child
- * closes its copy in berth_seat_forget.
+ * there (and on file systems that nobody has tried) the open file is pinned otherwise (pin.h). Where
+ * the kernel refuses that, the descriptor stays: the child closes its copy in berth_seat_forget, and
+ * a program that closes every descriptor loses its seat.
  * Rejected: a POSIX record lock (gone at any foreign open and close of the file in the process),
  * flock (kept by children), a pid in the seat (reused, and means nothing in another namespace), a
  * robust mutex (compares thread ids of one namespace).
@@ -36,6 +37,7 @@
 #include "region/limits.h"
 #include "region/lockbyte.h"
 #include "region/own_seat.h"
+#include "region/pin.h"
 #include "region/recover.h"
 
 enum {
@@ -206,12 +208,21 @@ static int seat_pin(struct berth_seat *seat, int *fd)
 		return err;
 	}
 	seat->pin = pin;
-	if (seat->region->fs_class == BERTH_FS_LOCAL)
+	if (seat->region->fs_class == BERTH_FS_LOCAL || berth_pin_hold(*fd, &seat->queue_pin) == 0)
 		berth_fd_close(fd);
 	else
 		seat->kept_fd = seat_fd_keep(fd);
 	BERTH_CRASH(seat_pinned);
 	return 0;
+}
+
+/* Unless the program has closed it and the number is another file's by now. In a child: a copy of the
+ * parent's descriptor, whose lock stays the parent's. */
+static void kept_fd_close(struct berth_seat *seat)
+{
+	if (seat->kept_fd >= 0 && berth_lockbyte_leads_here(seat->region, seat->kept_fd))
+		berth_fd_close(&seat->kept_fd);
+	seat->kept_fd = -1;
 }
 
 /* Drops the lock, and with it the seat. */
@@ -220,7 +231,9 @@ static void seat_unpin(struct berth_seat *seat)
 	if (seat->pin)
 		(void)munmap(seat->pin, (size_t)sysconf(_SC_PAGESIZE)); /* can't fail */
 	seat->pin = NULL;
-	berth_fd_close(&seat->kept_fd);
+	berth_pin_drop(seat->queue_pin);
+	seat->queue_pin = 0;
+	kept_fd_close(seat);
 }
 
 static int claim_in_window(struct berth_seat *seat, int32_t host_pid,
@@ -330,8 +343,7 @@ void berth_seat_forget(struct berth_seat *seat)
 {
 	if (!seat)
 		return;
-	/* In a child: a copy of the parent's descriptor, whose lock stays the parent's. */
-	berth_fd_close(&seat->kept_fd);
+	kept_fd_close(seat);
 	free(seat);
 }
 

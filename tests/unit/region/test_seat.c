@@ -546,6 +546,9 @@ static int live_on_overlay(void *arg)
 	struct sitter sitter = { path, 600 * MIB, then_die };
 	if (child_end(child_start(sit, &sitter)) != -SIGKILL)
 		return 3;
+	uint64_t deadline_ns = berth_deadline_after(10 * BERTH_NS_PER_S);
+	while (berth_seat_alive(region, 1) != 0 && !berth_deadline_passed(deadline_ns))
+		(void)usleep(100); /* the kernel may be some milliseconds late (pin.h) */
 	if (berth_seat_alive(region, 1) != 0 || charged_bytes(region, 0) != 0)
 		return 4;
 	/* A child of ours that forgets the seat neither keeps nor ends it. */
@@ -558,7 +561,7 @@ static int live_on_overlay(void *arg)
 	}
 	int alive = berth_seat_alive(region, 0);
 	berth_seat_leave(seat);
-	uint64_t deadline_ns = berth_deadline_after(10 * BERTH_NS_PER_S);
+	deadline_ns = berth_deadline_after(10 * BERTH_NS_PER_S);
 	while (berth_seat_alive(region, 0) != 0 && !berth_deadline_passed(deadline_ns))
 		(void)usleep(100); /* until the son has come to forget it */
 	int alive_after = berth_seat_alive(region, 0);
