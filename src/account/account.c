@@ -53,7 +53,7 @@ static struct {
 	struct berth_region *region;       /* this and the seat: while attached */
 	struct berth_seat *seat;
 	_Atomic int error;
-	bool handler_registered;
+	_Atomic bool handler_registered;
 	void (*_Atomic child_hook)(void);
 } account = { .guard = PTHREAD_MUTEX_INITIALIZER };
 
@@ -132,6 +132,28 @@ static int prepare_page_locked(struct berth_reason *reason)
 		account.handler_registered = true;
 	}
 	return 0;
+}
+
+/* A child that came by a bare clone: no fork handler ran. Such a child has one thread here. */
+static void notice_bare_clone(void)
+{
+	struct wiped_page *page = atomic_load_explicit(&account.page, memory_order_acquire);
+
+	if (page && !atomic_exchange_explicit(&page->ours, 1, memory_order_relaxed))
+		become_child();
+}
+
+int berth_account_watch_forks(struct berth_reason *reason)
+{
+	int err = 0;
+
+	notice_bare_clone();
+	if (atomic_load_explicit(&account.handler_registered, memory_order_relaxed))
+		return 0;
+	pthread_mutex_lock(&account.guard);
+	err = prepare_page_locked(reason);
+	pthread_mutex_unlock(&account.guard);
+	return err;
 }
 
 _Static_assert(BERTH_CONFIG_NAME_MAX == BERTH_SHARE_NAME_MAX, "copied whole");
@@ -290,15 +312,6 @@ static enum berth_account_state decide_locked(const struct berth_config *config,
 	return config->active ? BERTH_ACCOUNT_ATTACHED : BERTH_ACCOUNT_PASSIVE;
 }
 
-/* A child that came by a bare clone: no fork handler ran. Such a child has one thread here. */
-static void notice_bare_clone(void)
-{
-	struct wiped_page *page = atomic_load_explicit(&account.page, memory_order_acquire);
-
-	if (page && !atomic_exchange_explicit(&page->ours, 1, memory_order_relaxed))
-		become_child();
-}
-
 /* The GPUs that limits are meant for: of the region if it is there, else of the machine. Asking the
  * machine is a call of the driver's management library, slow, and not possible in every process (a
  * fork child of one that used the GPU). Before the guard is taken, even if another thread makes it
@@ -334,7 +347,6 @@ static void attach(berth_account_gpus_fn list)
 	const struct berth_config *config;
 	int err;
 
-	notice_bare_clone();
 	err = berth_settings_get(&config, &reason);
 	if (!err && config->active && !config->join_only)
 		err = find_gpus(config, list, &gpus, &reason);

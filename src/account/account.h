@@ -58,6 +58,11 @@ void berth_account_refund(int gpu, enum berth_charge_kind kind, uint64_t bytes);
 /* The region, NULL unless attached. */
 struct berth_region *berth_account_region(void);
 
+/* Before anything is remembered that a child must not take for its own (its configuration, a view of the
+ * region): from now on a fork child forgets it, and one of a bare clone when it calls this. A few
+ * instructions but for the first call. -ENOMEM, with the reason. */
+BERTH_MUST_CHECK int berth_account_watch_forks(struct berth_reason *reason);
+
 /* Called in a fork child after the parent's seat is forgotten, for what the room above remembers
  * about this process. One function; before the first attach. */
 void berth_account_on_child(void (*forget)(void));

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "account/account.h"
 #include "base/fd.h"
 #include "policy/override.h"
 #include "region/directory.h"
@@ -98,6 +99,7 @@ static int read_locked(void)
 
 int berth_settings_get(const struct berth_config **ret_config, struct berth_reason *reason)
 {
+	int watch_err = berth_account_watch_forks(reason);
 	int err;
 
 	pthread_mutex_lock(&settings.mutex);
@@ -110,6 +112,8 @@ int berth_settings_get(const struct berth_config **ret_config, struct berth_reas
 	err = settings.err;
 	*ret_config = &settings.config;
 	pthread_mutex_unlock(&settings.mutex);
+	if (watch_err)
+		return watch_err;
 	return err ? berth_reason_set(reason, err, "%s", settings.reason.text) : 0;
 }
 

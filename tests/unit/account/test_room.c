@@ -4,10 +4,14 @@
  */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -112,6 +116,91 @@ static void a_watcher_sees_what_the_share_is_charged_and_takes_no_seat(void **st
 	share_run("1G", watched_body);
 }
 
+/* Of a parent that only looked, a launcher that counts GPUs by NVML say: its children have what they were told. */
+static int told_later(void)
+{
+	struct berth_ledger_room room = { 0 };
+
+	CHILD_CHECK(!setenv("CUDA_DEVICE_MEMORY_LIMIT", "1G", 1));
+	CHILD_CHECK(!berth_account_room(share_uuid0, 0, &room) && room.limit_bytes == 1024 * MIB);
+	CHILD_CHECK(berth_account_attach(share_list) == BERTH_ACCOUNT_ATTACHED);
+	CHILD_CHECK(!berth_account_room(share_uuid0, 0, &room) && room.limit_bytes == 1024 * MIB);
+	return 0;
+}
+
+static int parent_body(void *arg)
+{
+	const bool *bare = arg;
+	struct berth_ledger_room room = { .limit_bytes = 5 };
+	int status = 1;
+	pid_t pid;
+
+	CHILD_CHECK(!berth_account_room(share_uuid0, 0, &room) && room.limit_bytes == 0);
+	pid = *bare ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
+	CHILD_CHECK(pid >= 0);
+	if (pid == 0)
+		_exit(told_later());
+	CHILD_CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	return 0;
+}
+
+static void a_fork_child_has_its_own_configuration(void **state)
+{
+	struct child_result result;
+	bool bare = false;
+
+	(void)state;
+	child_run_ok(parent_body, &bare, &result);
+}
+
+static void so_has_one_of_a_bare_clone(void **state)
+{
+	struct child_result result;
+	bool bare = true;
+
+	(void)state;
+	child_run_ok(parent_body, &bare, &result);
+}
+
+static int maker_body(void *arg)
+{
+	(void)arg;
+	CHILD_CHECK(!setenv("CUDA_DEVICE_MEMORY_LIMIT", "1G", 1));
+	CHILD_CHECK(berth_account_attach(share_list) == BERTH_ACCOUNT_ATTACHED);
+	return 0;
+}
+
+static int viewer_body(void *arg)
+{
+	struct berth_ledger_room room = { 0 };
+
+	(void)arg;
+	CHILD_CHECK(!setenv("BERTH_SHARE", "default", 1));
+	CHILD_CHECK(!berth_account_room(share_uuid1, 1, &room) && room.limit_bytes == 1024 * MIB);
+	return 0;
+}
+
+static int viewers_parent_body(void *arg)
+{
+	struct child_result result;
+
+	child_run(maker_body, arg, &result);
+	CHILD_CHECK(result.status == 0 && !viewer_body(arg));
+	child_run(viewer_body, arg, &result);
+	if (result.status)
+		dprintf(2, "%s", result.error);
+	return result.status != 0;
+}
+
+/* The parent's view of the region is not mapped in its child. */
+static void a_viewers_child_sees_the_same(void **state)
+{
+	struct child_result result;
+
+	(void)state;
+	child_run_ok(viewers_parent_body, NULL, &result);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, share_setup, share_teardown)
 
 int main(void)
@@ -121,6 +210,9 @@ int main(void)
 		CASE(before_the_region_is_there_the_configured_limits_are_shown),
 		CASE(a_limit_that_cannot_be_read_is_an_error_not_unlimited),
 		CASE(a_watcher_sees_what_the_share_is_charged_and_takes_no_seat),
+		CASE(a_fork_child_has_its_own_configuration),
+		CASE(so_has_one_of_a_bare_clone),
+		CASE(a_viewers_child_sees_the_same),
 	};
 
 	return cmocka_run_group_tests_name("account: room", tests, NULL, NULL);
