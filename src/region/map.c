@@ -77,12 +77,39 @@ static int owner_check(const char *path, const struct stat *st, struct berth_rea
 				path, (long)st->st_uid);
 }
 
-static int size_check(const char *path, off_t size, struct berth_reason *reason)
+/* What else may lie there. Looked at before it is opened: opening a device can do things to it. */
+static int kind_check(const char *path, const struct stat *st, struct berth_reason *reason)
 {
-	if (size >= (off_t)BERTH_LAYOUT_SIZE)
+	const char *kind = S_ISFIFO(st->st_mode)                          ? "a FIFO"
+			   : S_ISSOCK(st->st_mode)                        ? "a socket"
+			   : S_ISBLK(st->st_mode) || S_ISCHR(st->st_mode) ? "a device"
+									  : "of a strange kind";
+
+	if (S_ISREG(st->st_mode))
 		return 0;
+	if (S_ISLNK(st->st_mode))
+		return open_failed(path, -ELOOP, reason);
+	if (S_ISDIR(st->st_mode))
+		return open_failed(path, -EISDIR, reason);
+	return berth_reason_set(reason, -EINVAL,
+				"%s: is %s, not a regular file; choose another path", path, kind);
+}
+
+/* Whether it is long enough to say whose it is. The marks judge the rest. */
+static int size_check(int fd, const char *path, off_t size, struct berth_reason *reason)
+{
+	int32_t magic = 0;
+
 	if (size >= (off_t)sizeof(struct berth_layout_head))
-		return 0; /* the header can tell whose it is */
+		return 0;
+	if (pread(fd, &magic, sizeof magic, 0) == (ssize_t)sizeof magic &&
+	    magic == BERTH_LAYOUT_MAGIC)
+		return berth_reason_set(reason, -EBADMSG,
+					"%s: is not a region: %lld bytes where %zu belong, though "
+					"it begins like one: "
+					"it is of an older format, or was cut short; end its "
+					"programs, then remove it",
+					path, (long long)size, (size_t)BERTH_LAYOUT_SIZE);
 	return berth_reason_set(reason, -EBADMSG,
 				"%s: is not a region: %lld bytes where %zu belong; a left-over or "
 				"another program's file: remove it or choose another path",
@@ -94,22 +121,26 @@ int berth_map_open(const char *path, bool writable, struct berth_reason *reason)
 	/* Never O_CREAT: with fs.protected_regular even root may then not open another's file in a
 	 * sticky directory. O_NONBLOCK: a FIFO must not hold us up. */
 	int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-	BERTH_FD int fd = open(path, flags);
 	struct stat st;
+	int r = berth_path_lstat(AT_FDCWD, path, &st);
 
-	if (fd < 0)
-		return open_failed(path, -errno, reason);
-	int r = berth_fd_stat(fd, &st);
 	if (r < 0)
 		return open_failed(path, r, reason);
-	if (S_ISDIR(st.st_mode))
-		return open_failed(path, -EISDIR, reason);
-	if (!S_ISREG(st.st_mode))
-		return berth_reason_set(reason, -EINVAL,
-					"%s: is not a regular file; choose another path", path);
-	r = owner_check(path, &st, reason);
+	r = kind_check(path, &st, reason);
+	if (r < 0)
+		return r;
+	BERTH_FD int fd = open(path, flags);
+	if (fd < 0)
+		return open_failed(path, -errno, reason);
+	/* Again: it may be another file by now. */
+	r = berth_fd_stat(fd, &st);
+	if (r < 0)
+		return open_failed(path, r, reason);
+	r = kind_check(path, &st, reason);
 	if (r == 0)
-		r = size_check(path, st.st_size, reason);
+		r = owner_check(path, &st, reason);
+	if (r == 0)
+		r = size_check(fd, path, st.st_size, reason);
 	return r < 0 ? r : BERTH_TAKE_FD(fd);
 }
 
@@ -129,23 +160,52 @@ static int marks_check(int fd, const char *path, off_t size, struct berth_reason
 					"%s: is not a region, or was never completed; remove it or "
 					"choose another path",
 					path);
-	if (head.major != BERTH_LAYOUT_MAJOR)
+	if (head.major != BERTH_LAYOUT_MAJOR || head.minor != BERTH_LAYOUT_MINOR)
 		return berth_reason_set(
 			reason, -EPROTONOSUPPORT,
-			"%s: is a region of format %u.%u, this version knows %d.x; end "
+			"%s: is a region of format %u.%u, this version knows %d.%d; end "
 			"its programs, then remove it",
-			path, head.major, head.minor, BERTH_LAYOUT_MAJOR);
+			path, head.major, head.minor, BERTH_LAYOUT_MAJOR, BERTH_LAYOUT_MINOR);
 	if (pread(fd, tail, sizeof tail, BERTH_TAIL_OFFSET) != (ssize_t)sizeof tail ||
 	    tail[0] != BERTH_TAIL_MAGIC)
 		return berth_reason_set(reason, -EPROTONOSUPPORT,
-					"%s: is a region of another implementation, which can't be "
-					"shared with this one; end its programs, then remove it",
+					"%s: is a region of another implementation (or was cut "
+					"short), which can't be shared with this one; end its "
+					"programs, then remove it",
 					path);
-	if (tail[1] != BERTH_LAYOUT_SIGNATURE || size < (off_t)BERTH_LAYOUT_SIZE)
+	if (tail[1] != BERTH_LAYOUT_SIGNATURE)
 		return berth_reason_set(reason, -EPROTONOSUPPORT,
 					"%s: was made by another version (format %016" PRIx64
 					", here %016" PRIx64 "); end its programs, then remove it",
 					path, tail[1], (uint64_t)BERTH_LAYOUT_SIGNATURE);
+	if (size != (off_t)BERTH_LAYOUT_SIZE)
+		return berth_reason_set(
+			reason, -EPROTONOSUPPORT,
+			"%s: is damaged: it was %s, to %lld bytes where %zu belong; "
+			"end its programs, then remove it",
+			path, size < (off_t)BERTH_LAYOUT_SIZE ? "cut short" : "made longer",
+			(long long)size, (size_t)BERTH_LAYOUT_SIZE);
+	return 0;
+}
+
+/* Figures that nothing of ours or of HAMi's writes. Limits and seats need no look: any value of
+ * theirs means something, and is used within bounds. Who only looks may see mad seats too, to tell
+ * of them. */
+static int figures_check(const struct berth_layout *layout, const char *path, bool writable,
+			 struct berth_reason *reason)
+{
+	int32_t high = atomic_load(&layout->head.seat_high);
+
+	if (layout->head.gpu_count > BERTH_GPU_MAX)
+		return berth_reason_set(reason, -EBADMSG,
+					"%s: is damaged: it claims %" PRIu64
+					" GPUs; end its programs, then remove it",
+					path, layout->head.gpu_count);
+	if (writable && (high < 0 || high > BERTH_SEAT_MAX))
+		return berth_reason_set(reason, -EBADMSG,
+					"%s: is damaged: it claims %" PRId32
+					" seats of %d; end its programs, then remove it",
+					path, high, BERTH_SEAT_MAX);
 	return 0;
 }
 
@@ -225,11 +285,9 @@ static int region_fill(struct berth_region *region, int fd, const char *path, bo
 	if (r < 0)
 		return r;
 	const struct berth_layout *layout = region->layout;
-	if (layout->head.gpu_count > BERTH_GPU_MAX)
-		return berth_reason_set(reason, -EBADMSG,
-					"%s: is damaged: it claims %" PRIu64
-					" GPUs; end its programs, then remove it",
-					path, layout->head.gpu_count);
+	r = figures_check(layout, path, writable, reason);
+	if (r < 0)
+		return r;
 	region->gpu_count = (uint32_t)layout->head.gpu_count;
 	memcpy(region->share_name, layout->tail.share_name, sizeof region->share_name);
 	region->share_name[sizeof region->share_name - 1] = '\0';
