@@ -133,7 +133,7 @@ void stage_wait_for(const _Atomic bool *flag)
 		berth_sleep_ns(BERTH_NS_PER_MS / 10, UINT64_MAX);
 }
 
-static pid_t fork_child(void)
+pid_t stage_fork(void)
 {
 	pid_t pid = fork();
 
@@ -145,7 +145,7 @@ static pid_t fork_child(void)
 
 pid_t stage_start(int (*body)(void))
 {
-	pid_t pid = fork_child();
+	pid_t pid = stage_fork();
 
 	if (pid == 0)
 		_exit(body());
@@ -262,7 +262,7 @@ static int other_run(uint32_t number)
 void stage_others_start(void)
 {
 	for (uint32_t i = 0; i < stage.other_count; i++) {
-		pid_t pid = fork_child();
+		pid_t pid = stage_fork();
 
 		if (pid == 0)
 			_exit(other_run(i));

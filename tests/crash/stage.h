@@ -84,7 +84,9 @@ int stage_ask(struct berth_seat *seat, uint64_t bytes);
 void stage_refund(struct berth_seat *seat, uint64_t bytes);
 void stage_wait_for(const _Atomic bool *flag);
 
-/* A child that runs the body and exits with what it returns; it doesn't outlive a failed test. */
+/* fork; the child doesn't outlive a test that failed. */
+pid_t stage_fork(void);
+/* A child that runs the body and exits with what it returns. */
 pid_t stage_start(int (*body)(void));
 /* Waits for its end or stop, as waitpid tells it, under the watchdog. */
 int stage_state_of(pid_t pid, const char *who);
