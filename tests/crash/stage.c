@@ -72,6 +72,7 @@ int stage_teardown(void **state)
 void stage_clear(void)
 {
 	memset(stage.board, 0, sizeof *stage.board);
+	(void)unlink(stage.path); /* there only after a failure */
 	stage.brought_bytes = LIMIT;
 	stage.may_be_refused = false;
 }
