@@ -109,11 +109,14 @@ static void become_child(void)
 		hook();
 }
 
-static int prepare_page_locked(struct berth_reason *reason)
+/* Without a lock, which a child forked meanwhile would find locked for ever. Of two threads that come at
+ * once one's page is taken; both may register the handler, which finds nothing to do the second time. */
+static int prepare_page(struct berth_reason *reason)
 {
+	struct wiped_page *none = NULL;
 	struct wiped_page *page;
 
-	if (!atomic_load_explicit(&account.page, memory_order_relaxed)) {
+	if (!atomic_load_explicit(&account.page, memory_order_acquire)) {
 		page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (page == MAP_FAILED)
@@ -122,14 +125,16 @@ static int prepare_page_locked(struct berth_reason *reason)
 		/* Refused by kernels before 4.14: then the fork handler alone does it. */
 		(void)madvise(page, sizeof(*page), MADV_WIPEONFORK);
 		atomic_store_explicit(&page->ours, 1, memory_order_relaxed);
-		atomic_store_explicit(&account.page, page, memory_order_release);
+		if (!atomic_compare_exchange_strong_explicit(
+			    &account.page, &none, page, memory_order_acq_rel, memory_order_acquire))
+			(void)munmap(page, sizeof(*page)); /* can't fail: we mapped it */
 	}
-	if (!account.handler_registered) {
+	if (!atomic_load_explicit(&account.handler_registered, memory_order_relaxed)) {
 		int err = pthread_atfork(NULL, NULL, become_child);
 
 		if (err)
 			return berth_reason_set(reason, -err, "no fork handler: %s", strerror(err));
-		account.handler_registered = true;
+		atomic_store_explicit(&account.handler_registered, true, memory_order_relaxed);
 	}
 	return 0;
 }
@@ -145,15 +150,8 @@ static void notice_bare_clone(void)
 
 int berth_account_watch_forks(struct berth_reason *reason)
 {
-	int err = 0;
-
 	notice_bare_clone();
-	if (atomic_load_explicit(&account.handler_registered, memory_order_relaxed))
-		return 0;
-	pthread_mutex_lock(&account.guard);
-	err = prepare_page_locked(reason);
-	pthread_mutex_unlock(&account.guard);
-	return err;
+	return prepare_page(reason);
 }
 
 _Static_assert(BERTH_CONFIG_NAME_MAX == BERTH_SHARE_NAME_MAX, "copied whole");
@@ -354,7 +352,7 @@ static void attach(berth_account_gpus_fn list)
 	pthread_mutex_lock(&account.guard);
 	BERTH_CRASH(account_guarded);
 	if (berth_account_state() == BERTH_ACCOUNT_UNDECIDED) {
-		int page_err = prepare_page_locked(&reason);
+		int page_err = prepare_page(&reason);
 
 		if (!page_err || atomic_load_explicit(&account.page, memory_order_relaxed))
 			publish_locked(decide_locked(config, err ? err : page_err, &gpus, &reason));
@@ -433,6 +431,11 @@ void berth_account_refund(int gpu, enum berth_charge_kind kind, uint64_t bytes)
 	if (gpu >= 0)
 		berth_ledger_refund(account.seat, (uint32_t)gpu, kind, bytes);
 	errno = saved_errno;
+}
+
+uint64_t berth_account_own_bytes(int gpu)
+{
+	return gpu >= 0 ? berth_ledger_own(account.seat, (uint32_t)gpu) : 0;
 }
 
 void berth_account_on_child(void (*forget)(void))

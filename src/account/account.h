@@ -55,6 +55,9 @@ BERTH_MUST_CHECK int berth_account_ask(int gpu, enum berth_charge_kind kind, uin
 void berth_account_charge(int gpu, enum berth_charge_kind kind, uint64_t bytes);
 void berth_account_refund(int gpu, enum berth_charge_kind kind, uint64_t bytes);
 
+/* What this process is charged on a GPU. */
+uint64_t berth_account_own_bytes(int gpu);
+
 /* The region, NULL unless attached. */
 struct berth_region *berth_account_region(void);
 

@@ -22,8 +22,8 @@ void berth_primary_retained(int gpu, uint64_t context, uint64_t grown_bytes);
 /* Before a release or reset. */
 uint64_t berth_primary_token(int gpu);
 /* The driver says, after a release or reset, that the context is no longer active. true: it is gone,
- * its charge is given back, *ret_context tells which it was, for what was allocated in it. false: a
- * retain came in between. */
+ * its charge is given back and that of what was allocated in it, *ret_context tells which it was. false:
+ * a retain came in between. */
 BERTH_MUST_CHECK bool berth_primary_gone(int gpu, uint64_t token, uint64_t *ret_context);
 
 /* In a fork child. */

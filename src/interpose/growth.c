@@ -19,8 +19,10 @@
 #include "interpose/real.h"
 
 #define UNLISTED_MAX_BYTES (512ULL << 20)
+/* Looks that other threads' allocations fell into, before one of them is taken as it is. */
+#define LOOK_TRIES 3
 
-static bool look(nvmlDevice_t device, struct berth_growth_look *ret_look)
+static bool look_once(nvmlDevice_t device, struct berth_growth_look *ret_look)
 {
 	nvmlProcessInfo_t infos[BERTH_GROWTH_PROCESS_MAX] = { 0 };
 	unsigned int count = BERTH_GROWTH_PROCESS_MAX;
@@ -38,6 +40,20 @@ static bool look(nvmlDevice_t device, struct berth_growth_look *ret_look)
 			continue;
 		ret_look->processes[ret_look->count].pid = infos[i].pid;
 		ret_look->processes[ret_look->count++].bytes = infos[i].usedGpuMemory;
+	}
+	return true;
+}
+
+static bool look(nvmlDevice_t device, int gpu, struct berth_growth_look *ret_look)
+{
+	for (int i = 0; i < LOOK_TRIES; i++) {
+		uint64_t charged_bytes = berth_account_own_bytes(gpu);
+
+		if (!look_once(device, ret_look))
+			return false;
+		ret_look->charged_bytes = berth_account_own_bytes(gpu);
+		if (ret_look->charged_bytes == charged_bytes)
+			break;
 	}
 	return true;
 }
@@ -62,10 +78,18 @@ static uint64_t grown(uint64_t before, uint64_t after)
 	return after > before ? after - before : 0;
 }
 
+/* The same without what was charged, or given back, by itself meanwhile. */
+static uint64_t grown_uncharged(uint64_t before, uint64_t after,
+				const struct berth_growth_look *first,
+				const struct berth_growth_look *last)
+{
+	return grown(before + last->charged_bytes, after + first->charged_bytes);
+}
+
 uint64_t berth_growth_between(const struct berth_growth_look *before,
 			      const struct berth_growth_look *after, unsigned int own_pid)
 {
-	uint64_t whole = grown(before->used_bytes, after->used_bytes);
+	uint64_t whole = grown_uncharged(before->used_bytes, after->used_bytes, before, after);
 	uint64_t least = 0;
 	bool listed, was_listed;
 
@@ -73,13 +97,16 @@ uint64_t berth_growth_between(const struct berth_growth_look *before,
 		uint64_t own = bytes_of(after, own_pid, &listed);
 
 		if (listed)
-			return grown(bytes_of(before, own_pid, &was_listed), own);
+			return grown_uncharged(bytes_of(before, own_pid, &was_listed), own, before,
+					       after);
 	}
 	for (unsigned int i = 0; !own_pid && i < after->count; i++) {
 		unsigned int pid = after->processes[i].pid;
 		uint64_t one =
 			grown(bytes_of(before, pid, &was_listed), bytes_of(after, pid, &listed));
 
+		/* A neighbour's that stayed as it is doesn't grow by what we gave back. */
+		one = grown(grown(before->charged_bytes, after->charged_bytes), one);
 		if (one && (!least || one < least))
 			least = one;
 	}
@@ -93,6 +120,7 @@ void berth_growth_begin(int gpu, struct berth_growth *ret_growth)
 	struct berth_region_gpu of_region;
 
 	ret_growth->running = false;
+	ret_growth->gpu = gpu;
 	if (!berth_account_gpu_limited(gpu))
 		return;
 	berth_region_gpu(berth_account_region(), (uint32_t)gpu, &of_region);
@@ -100,7 +128,7 @@ void berth_growth_begin(int gpu, struct berth_growth *ret_growth)
 		return;
 	ret_growth->running = REAL_NVML(nvmlDeviceGetHandleByUUID, of_region.uuid,
 					&ret_growth->device) == NVML_SUCCESS &&
-			      look(ret_growth->device, &ret_growth->before);
+			      look(ret_growth->device, gpu, &ret_growth->before);
 	if (!ret_growth->running)
 		(void)REAL_NVML(nvmlShutdown); /* balances the init above */
 }
@@ -112,7 +140,7 @@ uint64_t berth_growth_end(const struct berth_growth *growth)
 
 	if (!growth->running)
 		return 0;
-	seen = look(growth->device, &after);
+	seen = look(growth->device, growth->gpu, &after);
 	(void)REAL_NVML(nvmlShutdown); /* balances berth_growth_begin's init */
 	if (!seen)
 		return 0;

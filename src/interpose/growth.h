@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a driver call took from a GPU that gives no size itself (a context): measured.
+ * What a driver call took from a GPU that gives no size itself (a context): measured, in turn (turn.h).
+ * What other threads allocate meanwhile is charged by itself and taken off.
  */
 #ifndef BERTH_INTERPOSE_GROWTH_H
 #define BERTH_INTERPOSE_GROWTH_H
@@ -19,11 +20,13 @@ struct berth_growth_look {
 		unsigned int pid;
 		uint64_t bytes;
 	} processes[BERTH_GROWTH_PROCESS_MAX];
-	uint64_t used_bytes; /* of the whole GPU */
+	uint64_t used_bytes;    /* of the whole GPU */
+	uint64_t charged_bytes; /* to this process by its share */
 };
 
 struct berth_growth {
 	bool running;
+	int gpu;
 	nvmlDevice_t device;
 	struct berth_growth_look before;
 };

@@ -14,6 +14,7 @@
 #include "interpose/gpu.h"
 #include "interpose/pool.h"
 #include "interpose/real.h"
+#include "interpose/turn.h"
 
 _Static_assert(BERTH_GPU_UUID_SIZE == BERTH_UUID_SIZE, "a UUID is copied whole");
 
@@ -35,6 +36,7 @@ static int list_gpus(struct berth_account_gpus *ret_gpus, struct berth_reason *r
 static void forget(void)
 {
 	berth_capture_forget();
+	berth_turn_forget();
 	berth_place_forget();
 	berth_pools_forget();
 }

@@ -481,6 +481,18 @@ void berth_ledger_refund(struct berth_seat *seat, uint32_t gpu, enum berth_charg
 	pthread_mutex_unlock(&seat->mutex);
 }
 
+uint64_t berth_ledger_own(struct berth_seat *seat, uint32_t gpu)
+{
+	uint64_t bytes;
+
+	if (arguments_check(seat, gpu, BERTH_CHARGE_DATA) < 0)
+		return 0;
+	pthread_mutex_lock(&seat->mutex);
+	bytes = seat->use[gpu].total_bytes;
+	pthread_mutex_unlock(&seat->mutex);
+	return bytes;
+}
+
 int berth_ledger_room(const struct berth_region *region, uint32_t gpu,
 		      struct berth_ledger_room *ret_room)
 {

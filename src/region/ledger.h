@@ -33,6 +33,9 @@ void berth_ledger_charge(struct berth_seat *seat, uint32_t gpu, enum berth_charg
 void berth_ledger_refund(struct berth_seat *seat, uint32_t gpu, enum berth_charge_kind kind,
 			 uint64_t bytes);
 
+/* What this seat itself is charged on a GPU. 0 where the others above do nothing. */
+uint64_t berth_ledger_own(struct berth_seat *seat, uint32_t gpu);
+
 struct berth_ledger_room {
 	uint64_t limit_bytes;   /* 0 = none */
 	uint64_t charged_bytes; /* by the living of the whole share */

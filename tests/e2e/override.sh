@@ -31,6 +31,11 @@ check "also for the region" test ! -e "$work/other.cache"
 check "by another name the environment lifts nothing" is "$(total CUDA_DEVICE_MEMORY_LIMIT=7G BERTH_SHARE=mine)" $((2048 * M))
 
 fresh
+printf 'CUDA_DEVICE_MEMORY_LIMIT=1G\n' >"$file"
+check "nor by a more exact one" is "$(total CUDA_DEVICE_MEMORY_LIMIT_0=7G)" $((1024 * M))
+check "but it lowers" is "$(total CUDA_DEVICE_MEMORY_LIMIT_0=512M BERTH_SHARE=smaller)" $((512 * M))
+
+fresh
 check "no file: the environment" is "$(total CUDA_DEVICE_MEMORY_LIMIT_0=512m CUDA_DEVICE_MEMORY_SHARED_CACHE="$work/other.cache")" \
 	$((512 * M))
 

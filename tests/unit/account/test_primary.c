@@ -92,6 +92,28 @@ static void a_gpu_of_no_share_is_nothing_to_charge(void **state)
 	share_run("1G", foreign_body);
 }
 
+static int unmeasured_body(void)
+{
+	uint64_t token;
+	uint64_t context = 0;
+
+	berth_primary_retained(0, 7, 100 * MIB);
+	token = berth_primary_token(0);
+	/* Another thread retains here: the driver makes a new context, charged is seen, nothing measured. */
+	CHILD_CHECK(berth_primary_gone(0, token, &context) && share_charged(0) == 0);
+	berth_primary_retained(0, 9, 0);
+	CHILD_CHECK(share_charged(0) == 100 * MIB);
+	CHILD_CHECK(berth_primary_gone(0, berth_primary_token(0), &context) && context == 9);
+	CHILD_CHECK(share_charged(0) == 0);
+	return 0;
+}
+
+static void one_made_unmeasured_is_charged_as_the_last(void **state)
+{
+	(void)state;
+	share_run("1G", unmeasured_body);
+}
+
 static pthread_barrier_t barrier;
 
 static void *retain(void *arg)
@@ -131,6 +153,7 @@ int main(void)
 		CASE(it_is_charged_while_it_lives_and_once),
 		CASE(the_first_growth_seen_is_the_one_that_counts),
 		CASE(a_retain_booked_meanwhile_keeps_the_charge),
+		CASE(one_made_unmeasured_is_charged_as_the_last),
 		CASE(a_gpu_of_no_share_is_nothing_to_charge),
 		CASE(of_64_threads_one_is_charged),
 	};

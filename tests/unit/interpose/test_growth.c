@@ -63,12 +63,35 @@ static void nobody_listed_the_gpus_difference_within_reason(void **state)
 	assert_int_equal(berth_growth_between(&after, &before, 0), 0);
 }
 
+static void what_is_charged_by_itself_meanwhile_is_taken_off(void **state)
+{
+	const uint64_t first[][2] = { { 7, 500 * MIB } };
+	const uint64_t more[][2] = { { 7, 796 * MIB } };
+	const uint64_t fewer[][2] = { { 7, 396 * MIB } };
+	struct berth_growth_look before = look(500 * MIB, 1, first);
+	struct berth_growth_look after = look(796 * MIB, 1, more);
+	struct berth_growth_look freed = look(396 * MIB, 1, fewer);
+
+	(void)state;
+	before.charged_bytes = 300 * MIB;
+	after.charged_bytes = 500 * MIB;
+	freed.charged_bytes = 100 * MIB;
+	for (unsigned int own_pid = 0; own_pid <= 7; own_pid += 7) {
+		assert_int_equal(berth_growth_between(&before, &after, own_pid), 96 * MIB);
+		assert_int_equal(berth_growth_between(&before, &freed, own_pid), 96 * MIB);
+	}
+	/* Asked for, not yet taken. */
+	after.charged_bytes = 1500 * MIB;
+	assert_int_equal(berth_growth_between(&before, &after, 7), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_pid_known_neighbours_do_not_matter),
 		cmocka_unit_test(own_pid_unknown_a_neighbours_growth_is_not_charged),
 		cmocka_unit_test(nobody_listed_the_gpus_difference_within_reason),
+		cmocka_unit_test(what_is_charged_by_itself_meanwhile_is_taken_off),
 	};
 
 	return cmocka_run_group_tests_name("interpose: growth", tests, NULL, NULL);
