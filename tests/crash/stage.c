@@ -4,6 +4,7 @@
  */
 #include "stage.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <signal.h>
@@ -67,18 +68,30 @@ int stage_setup(void **state)
 	return 0;
 }
 
+/* There is something only after a failure. */
+static void left_remove(void)
+{
+	DIR *dir = opendir(stage.dir);
+
+	if (!dir)
+		return;
+	for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+		(void)unlinkat(dirfd(dir), entry->d_name, 0); /* all but "." and ".." */
+	(void)closedir(dir);                                  /* only read */
+}
+
 int stage_teardown(void **state)
 {
 	(void)state;
-	(void)unlink(stage.path); /* there only after a failure */
 	stage_print_slowest();
+	left_remove();
 	return rmdir(stage.dir);
 }
 
 void stage_clear(void)
 {
 	memset(stage.board, 0, sizeof *stage.board);
-	(void)unlink(stage.path); /* there only after a failure */
+	left_remove();
 	stage.brought_bytes = LIMIT;
 	stage.may_be_refused = false;
 }
