@@ -11,8 +11,9 @@
 
 #include <errno.h>
 #include <gnu/lib-names.h>
-#include <stdatomic.h>
 #include <string.h>
+
+#include "driver/walk.h"
 
 #define VERSION_HIDDEN 0x8000U
 #define VERSION_INDEX  0x7fffU
@@ -224,22 +225,6 @@ int berth_elf_libc_symbol(const char *name, void **ret_address)
 	return -ENOENT;
 }
 
-typedef int visitor(struct dl_phdr_info *info, size_t size, void *arg);
-
-static int walk_objects(visitor *visit, void *arg)
-{
-	static _Atomic(void *) cache;
-	void *real = atomic_load_explicit(&cache, memory_order_relaxed);
-
-	if (real == NULL) {
-		if (berth_elf_libc_symbol("dl_iterate_phdr", &real) != 0)
-			return 0;
-		/* Relaxed: the code behind the address was there before this library. */
-		atomic_store_explicit(&cache, real, memory_order_relaxed);
-	}
-	return ((int (*)(visitor *, void *))real)(visit, arg);
-}
-
 /* One walk over the loaded objects: what is looked for, and what was found. */
 struct walk {
 	const char *soname;
@@ -296,7 +281,7 @@ int berth_elf_find_soname(const char *soname, struct berth_elf *ret_elf, char *r
 	struct berth_elf elf;
 	struct walk walk = { .soname = soname, .elf = &elf, .path = ret_path };
 
-	if (walk_objects(visit_soname, &walk) == 0)
+	if (berth_walk_objects(visit_soname, &walk) == 0)
 		return -ENOENT;
 	*ret_elf = elf;
 	return 0;
@@ -307,7 +292,7 @@ int berth_elf_find_address(const void *address, struct berth_elf *ret_elf)
 	struct berth_elf elf;
 	struct walk walk = { .address = address, .elf = &elf };
 
-	if (walk_objects(visit_address, &walk) == 0)
+	if (berth_walk_objects(visit_address, &walk) == 0)
 		return -ENOENT;
 	*ret_elf = elf;
 	return 0;
@@ -319,7 +304,7 @@ int berth_elf_find_definer(const char *name, const void *after, struct berth_elf
 	struct berth_elf elf;
 	struct walk walk = { .name = name, .address = after, .elf = &elf };
 
-	if (walk_objects(visit_definer, &walk) == 0)
+	if (berth_walk_objects(visit_definer, &walk) == 0)
 		return -ENOENT;
 	*ret_elf = elf;
 	*ret_address = walk.symbol;

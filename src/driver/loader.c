@@ -18,6 +18,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "driver/walk.h"
+
 static void *find_in_libc(_Atomic(void *) *cache, const char *name)
 {
 	void *address = atomic_load_explicit(cache, memory_order_relaxed);
@@ -55,6 +57,14 @@ berth_dlvsym_function *berth_loader_dlvsym(void)
 	return (berth_dlvsym_function *)find_in_libc(&cache, "dlvsym");
 }
 
+static void *load(berth_dlopen_function *open, const char *path, int flags)
+{
+	berth_walk_enter();
+	void *handle = open(path, flags);
+	berth_walk_leave();
+	return handle;
+}
+
 /* Keeps the object for ever. A process that has no dlopen (before glibc 2.34, libdl not loaded) has
  * nobody who could close it either. */
 static bool pin(const char *path, const char *soname)
@@ -64,7 +74,7 @@ static bool pin(const char *path, const char *soname)
 
 	if (open == NULL)
 		return true;
-	return open(path[0] != '\0' ? path : soname, flags) != NULL;
+	return load(open, path[0] != '\0' ? path : soname, flags) != NULL;
 }
 
 /* Reads the pinned object's functions into a block of its own and publishes it. */
@@ -119,7 +129,7 @@ const void *berth_library_get(struct berth_library *library)
 
 	if (block != NULL || open == NULL)
 		return block;
-	if (open(library->soname, RTLD_LAZY | RTLD_LOCAL) != NULL)
+	if (load(open, library->soname, RTLD_LAZY | RTLD_LOCAL) != NULL)
 		block = berth_library_loaded(library);
 	errno = saved_errno;
 	return block;
@@ -144,7 +154,7 @@ int berth_library_open(struct berth_library *library, const char *path, struct b
 	if (open == NULL)
 		return berth_reason_set(reason, -ENOSYS, "%s: this libc has no dlopen", path);
 	/* glibc documents its handles as struct link_map (dlinfo's RTLD_DI_LINKMAP gives itself). */
-	map = open(path, RTLD_LAZY | RTLD_LOCAL);
+	map = load(open, path, RTLD_LAZY | RTLD_LOCAL);
 	if (map == NULL)
 		return berth_reason_set(reason, -ENOENT, "%s", loader_error());
 	block = berth_library_loaded(library);

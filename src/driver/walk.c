@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two counters against each other, as in Dekker's algorithm: who walks first counts itself, then looks
+ * whether somebody forks; who forks first counts itself, then looks whether somebody walks. One of
+ * two that meet sees the other, for which all accesses are sequentially consistent.
+ */
+#include "driver/walk.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "driver/elf.h"
+
+#define WAIT_NS (2 * BERTH_NS_PER_S)
+
+static struct {
+	_Atomic bool registered;
+	_Atomic unsigned walking_count;
+	_Atomic unsigned forking_count;
+} walks;
+
+/* Initial-exec: other models may allocate on first use. A signal handler may fork inside a walk. */
+static __thread unsigned own_walks __attribute__((tls_model("initial-exec")));
+static __thread bool forking_here __attribute__((tls_model("initial-exec")));
+
+/* False: the bound was reached. */
+static bool await(const _Atomic unsigned *count, unsigned most)
+{
+	uint64_t deadline_ns = berth_deadline_after(WAIT_NS);
+
+	while (atomic_load(count) > most) {
+		if (berth_deadline_passed(deadline_ns))
+			return false;
+		(void)sched_yield(); /* always succeeds */
+	}
+	return true;
+}
+
+static void fork_prepare(void)
+{
+	if (forking_here)
+		return;
+	forking_here = true;
+	atomic_fetch_add(&walks.forking_count, 1);
+	(void)await(&walks.walking_count, own_walks); /* either way the fork goes on */
+}
+
+/* Not if the handlers were registered in the middle of a fork. */
+static void fork_parent(void)
+{
+	if (forking_here)
+		atomic_fetch_sub(&walks.forking_count, 1);
+	forking_here = false;
+}
+
+static void fork_child(void)
+{
+	atomic_store(&walks.forking_count, 0);
+	atomic_store(&walks.walking_count, own_walks);
+	forking_here = false;
+}
+
+void berth_walk_enter(void)
+{
+	/* Twice, by two threads, is harmless. ENOMEM: it goes without. */
+	if (!atomic_load(&walks.registered)) {
+		(void)pthread_atfork(fork_prepare, fork_parent, fork_child);
+		atomic_store(&walks.registered, true);
+	}
+	atomic_fetch_add(&walks.walking_count, 1);
+	while (own_walks == 0 && atomic_load(&walks.forking_count) != 0) {
+		atomic_fetch_sub(&walks.walking_count, 1);
+		bool ended = await(&walks.forking_count, 0);
+		atomic_fetch_add(&walks.walking_count, 1);
+		if (!ended)
+			break;
+	}
+	own_walks++;
+}
+
+void berth_walk_leave(void)
+{
+	own_walks--;
+	atomic_fetch_sub(&walks.walking_count, 1);
+}
+
+int berth_walk_objects(berth_walk_visitor *visit, void *arg)
+{
+	static _Atomic(void *) cache;
+	void *real = atomic_load_explicit(&cache, memory_order_relaxed);
+
+	if (real == NULL) {
+		if (berth_elf_libc_symbol("dl_iterate_phdr", &real) != 0)
+			return 0;
+		/* Relaxed: the code behind the address was there before this library. */
+		atomic_store_explicit(&cache, real, memory_order_relaxed);
+	}
+	berth_walk_enter();
+	int r = ((int (*)(berth_walk_visitor *, void *))real)(visit, arg);
+	berth_walk_leave();
+	return r;
+}
