@@ -433,6 +433,11 @@ void berth_account_refund(int gpu, enum berth_charge_kind kind, uint64_t bytes)
 	errno = saved_errno;
 }
 
+uint64_t berth_account_own_bytes(int gpu)
+{
+	return gpu >= 0 ? berth_ledger_own(account.seat, (uint32_t)gpu) : 0;
+}
+
 void berth_account_on_child(void (*forget)(void))
 {
 	atomic_store_explicit(&account.child_hook, forget, memory_order_relaxed);
