@@ -103,6 +103,27 @@ static void mirror_empty(struct berth_layout_seat *seat)
 	atomic_store_explicit(&seat->sequence, sequence + 1, memory_order_release);
 }
 
+/* Only reads where there is nothing to do, as always among our own. */
+void berth_recover_leftover(struct berth_region *region, uint32_t index)
+{
+	struct berth_layout_seat *seat = &region->layout->head.seats[index];
+	uint64_t left = atomic_load_explicit(&seat->sequence, memory_order_relaxed) & 1;
+
+	for (int i = 0; i < BERTH_GPU_MAX; i++) {
+		const struct berth_layout_use *use = &seat->use[i];
+
+		left |= atomic_load_explicit(&use->context_bytes, memory_order_relaxed) |
+			atomic_load_explicit(&use->module_bytes, memory_order_relaxed) |
+			atomic_load_explicit(&use->data_bytes, memory_order_relaxed) |
+			atomic_load_explicit(&use->offset_bytes, memory_order_relaxed) |
+			atomic_load_explicit(&use->total_bytes, memory_order_relaxed) |
+			atomic_load_explicit(&seat->monitor_used[i], memory_order_relaxed) |
+			atomic_load_explicit(&seat->util[i].sm, memory_order_relaxed);
+	}
+	if (left)
+		mirror_empty(seat);
+}
+
 void berth_recover_empty(struct berth_region *region, uint32_t index)
 {
 	struct berth_layout_seat *seat = &region->layout->head.seats[index];

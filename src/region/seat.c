@@ -49,8 +49,8 @@ enum {
  * to be had, -errno = the kernel can't lock. The seat is emptied *before* its byte is taken: a
  * claimer that were stopped in between would make a dead seat look alive with the dead one's
  * charge, and askers would be refused because of it. Under the reap byte nobody else can take the
- * seat byte. An even generation says that whoever emptied it got to the end, so there is nothing to
- * do before the seat byte: a claim of an empty seat then touches none of its sixteen ledger rows,
+ * seat byte. An even generation says that whoever of us emptied it got to the end, so there is nothing
+ * to do but look for another implementation's figures: a claim of an empty seat then touches none of its sixteen ledger rows,
  * which lie on as many pages, and asks one lock less. */
 static int place_try(struct berth_region *region, int fd, uint32_t index, uint32_t *ret_reaped)
 {
@@ -68,6 +68,8 @@ static int place_try(struct berth_region *region, int fd, uint32_t index, uint32
 	if (r == 0) {
 		if (reaped)
 			berth_recover_empty(region, index);
+		else
+			berth_recover_leftover(region, index);
 		r = berth_lockbyte_try(fd, BERTH_LOCK_SEAT + index);
 	} else if (r == 1) {
 		r = -EAGAIN;

@@ -14,7 +14,7 @@ each:
   recent N        recent_kernel is N at once (-1: launches pause), and counted down from there
   rounds N        after N more rounds: "done"
   seat I PID MIB  another implementation sits down in seat I with MIB of data on GPU 0, without our tail
-  unseat I        and leaves
+  unseat I        and leaves, its place as it leaves it: no status, but the bytes still there and the number odd
 What it finds out of order is told as a line that begins with "fault", and it ends with status 1.
 """
 import glob
@@ -33,7 +33,7 @@ AT_MAJOR, AT_DEVICE_NUM, AT_UUIDS, AT_LIMIT, AT_SM_LIMIT, AT_PROCS = 4, 56, 64, 
 UUID_BYTES, SEAT_BYTES, USED_BYTES, UTIL_BYTES = 96, 1960, 64, 48
 AT_PROC_NUM, AT_SWITCH, AT_RECENT, AT_PRIORITY, AT_LAST_KERNEL = 2008896, 2008900, 2008904, 2008908, 2008912
 # in a seat
-USED, MONITOR_USED, UTIL, STATUS = 8, 1032, 1160, 1928
+USED, MONITOR_USED, UTIL, STATUS, SEQUENCE = 8, 1032, 1160, 1928, 1936
 
 
 class Fault(Exception):
@@ -148,7 +148,8 @@ class Monitor:
 
     def stand_up(self, index):
         at = AT_PROCS + index * SEAT_BYTES
-        self.map[at:at + SEAT_BYTES] = bytes(SEAT_BYTES)
+        struct.pack_into('<Q', self.map, at + SEQUENCE, self.u64(at + SEQUENCE) | 1)
+        self.write_i32(at + STATUS, 0)
 
     def obey(self, words):
         verb, *numbers = words

@@ -124,8 +124,13 @@ check "all of ours have one" is "$(seen '.processes | length')" 11
 run "$berth" check --repair team
 check "a repair leaves it alone" is "$(seen '.processes["4242"].gpus[0].data')" $((500 * M))
 tell m unseat 9
-check "when it has left, its place is free" is "$(shown '[.processes[] | select(.foreign)] | length')" 0
-for who in g h i k l n; do leave "$who"; done
+check "when it has left, there is no foreign seat" is "$(shown '[.processes[] | select(.foreign)] | length')" 0
+actor o --name team -m 2G # of the places that were ever used, no other is free
+check "its place is used again" is "$(seen '[.processes[].seat] | index(9) != null')" true
+check "and nothing that it left there" is "$(seen '.sums[0].total')" "$(shown '.gpus[0].charged_bytes')"
+check "in no kind of bytes" is "$(seen '.sums[0] | .context + .module + .data == .total')" true
+check "the share is whole" is "$("$berth" check team | tail -n 1)" "team: whole"
+for who in g h i k l n o; do leave "$who"; done
 
 # Starts and kills under its eyes.
 for ((i = 0; i < ${ROUNDS:-12}; i++)); do
