@@ -318,13 +318,17 @@ static int find_gpus(const struct berth_config *config, berth_account_gpus_fn li
 		     struct berth_account_gpus *ret_gpus, struct berth_reason *reason)
 {
 	struct berth_region *region = NULL;
+	struct berth_reason why = { 0 };
 	struct berth_region_gpu gpu;
 	char path[PATH_MAX];
 	int err = berth_settings_region_path(config, false, path, reason);
 
 	if (err)
 		return err;
-	err = berth_region_view(path, &region, NULL);
+	err = berth_region_view(path, &region, &why);
+	if (err == -EMFILE || err == -ENFILE)
+		/* The management library would need descriptors as well, and not say so. */
+		return berth_reason_set(reason, err, "%s", why.text);
 	if (err)
 		/* Absent, or bad: then joining says why. */
 		return list(ret_gpus, reason);

@@ -53,6 +53,7 @@
 #include "base/process.h"
 #include "region/layout.h"
 #include "region/lockbyte.h"
+#include "region/map.h"
 
 enum { NAME_TRIES = 16 };
 
@@ -325,6 +326,9 @@ static int make_failed(const char *path, const struct birth_place *place, int er
 					"%s: the directory %s can't be written (%s); change its "
 					"rights or choose another place",
 					path, place->dir, strerror(-err));
+	case -EMFILE:
+	case -ENFILE:
+		return berth_map_no_descriptor(path, err, reason);
 	default:
 		return berth_reason_set(reason, err, "%s: can't be made: %s", path, strerror(-err));
 	}

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -30,6 +31,21 @@ static void path_directory(const char *path, char ret_dir[PATH_MAX])
 	ret_dir[length] = '\0';
 	if (length == 0)
 		memcpy(ret_dir, ".", sizeof ".");
+}
+
+int berth_map_no_descriptor(const char *path, int err, struct berth_reason *reason)
+{
+	struct rlimit limit = { 0 };
+
+	if (err != -EMFILE || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return berth_reason_set(reason, err,
+					"%s: can't be opened: the machine has no file left to open "
+					"(fs.file-max); end some programs or raise it",
+					path);
+	return berth_reason_set(reason, err,
+				"%s: can't be opened: this process has no file descriptor left of "
+				"%llu (RLIMIT_NOFILE); close some or raise the limit (ulimit -n)",
+				path, (unsigned long long)limit.rlim_cur);
 }
 
 static int open_failed(const char *path, int err, struct berth_reason *reason)
@@ -50,6 +66,9 @@ static int open_failed(const char *path, int err, struct berth_reason *reason)
 					"%s: this user may not open it (%s); it must belong to the "
 					"user that the program runs as, or choose another path",
 					path, strerror(-err));
+	case -EMFILE:
+	case -ENFILE:
+		return berth_map_no_descriptor(path, err, reason);
 	default:
 		return berth_reason_set(reason, err, "%s: can't be opened: %s", path,
 					strerror(-err));

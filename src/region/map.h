@@ -62,6 +62,9 @@ static inline uint32_t berth_map_seat_high(const struct berth_region *region)
  * or size. Returns the descriptor or -errno. */
 BERTH_MUST_CHECK int berth_map_open(const char *path, bool writable, struct berth_reason *reason);
 
+/* The words for -EMFILE and -ENFILE, which name the limit. Returns err. */
+int berth_map_no_descriptor(const char *path, int err, struct berth_reason *reason);
+
 /* Maps the open file, checks every byte that tells what it is, and makes the object. The descriptor
  * stays the caller's. */
 BERTH_MUST_CHECK int berth_map_make(int fd, const char *path, bool writable,

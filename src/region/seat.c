@@ -268,6 +268,8 @@ static int claim_failed(const struct berth_region *region, int err, struct berth
 	if (err == -EBUSY)
 		return berth_reason_set(reason, err, "%s: this process already has a seat",
 					region->path);
+	if (err == -EMFILE || err == -ENFILE)
+		return berth_map_no_descriptor(region->path, err, reason);
 	return berth_reason_set(reason, err,
 				"%s: no seat can be locked: %s; the file must stay where it is, "
 				"on a file system with locks",

@@ -244,7 +244,7 @@ static int no_descriptors_body(void)
 static void no_descriptors_left(void **state)
 {
 	(void)state;
-	expect_refusal(no_descriptors_body, NULL);
+	expect_refusal(no_descriptors_body, "left of 3 (RLIMIT_NOFILE); close some or raise");
 }
 
 /* A sandbox that refuses record locks by descriptor: no liveness, so no seat. */
