@@ -27,6 +27,11 @@ echo "alloc x 500M" >&7
 check "a's 500 MiB are granted" answered a "x ok"
 echo "alloc y 500M" >&8
 check "b's 500 MiB don't fit beside them" answered b "y error 2"
+list=$("$berth" ps --json | jq '.[0].processes')
+check "ps lists two processes of pid 1" is "$(jq -c 'map(.pid)' <<<"$list")" "[1,1]"
+check "of two namespaces" is "$(jq 'map(.pid_namespace) | unique | length' <<<"$list")" 2
+check "and gives neither another process's name" is "$(jq -r 'map(.command) | unique | .[]' <<<"$list")" \
+	"(in another pid namespace)"
 echo quit >&7
 for _ in $(seq 200); do
 	left=$("$berth" ps --json | jq '[.[].processes | length] | add // 0')
