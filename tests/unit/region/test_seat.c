@@ -524,18 +524,12 @@ static void test_overlay(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_death_frees),
-		TEST(test_reap),
-		TEST(test_exec_frees),
-		TEST(test_foreign_closes),
-		TEST(test_one_seat_per_region),
-		TEST(test_path_replaced),
-		TEST(test_foreign_seat),
-		TEST(test_table_full_of_living),
-		TEST(test_three_tables_of_dead),
-		TEST(test_table_full_of_dead),
-		TEST(test_eight_find_one_dead),
-		TEST(test_overlay),
+		TEST(test_death_frees),          TEST(test_reap),
+		TEST(test_exec_frees),           TEST(test_foreign_closes),
+		TEST(test_one_seat_per_region),  TEST(test_path_replaced),
+		TEST(test_foreign_seat),         TEST(test_table_full_of_living),
+		TEST(test_three_tables_of_dead), TEST(test_table_full_of_dead),
+		TEST(test_eight_find_one_dead),  TEST(test_overlay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
