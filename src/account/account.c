@@ -109,6 +109,33 @@ static void become_child(void)
 		hook();
 }
 
+/* Nothing of ours was ever used without the page: other programs' children are none of our business. */
+static void fork_child(void)
+{
+	if (atomic_load_explicit(&account.page, memory_order_relaxed))
+		become_child();
+}
+
+static int register_handler(struct berth_reason *reason)
+{
+	int err;
+
+	if (atomic_load_explicit(&account.handler_registered, memory_order_relaxed))
+		return 0;
+	err = pthread_atfork(NULL, NULL, fork_child);
+	if (err)
+		return berth_reason_set(reason, -err, "no fork handler: %s", strerror(err));
+	atomic_store_explicit(&account.handler_registered, true, memory_order_relaxed);
+	return 0;
+}
+
+/* Before main, where no other thread is about to fork: a fork that has begun when a handler is
+ * registered doesn't run it. */
+__attribute__((constructor)) static void register_early(void)
+{
+	(void)register_handler(NULL); /* tried again at the first use */
+}
+
 /* Without a lock, which a child forked meanwhile would find locked for ever. Of two threads that come at
  * once one's page is taken; both may register the handler, which finds nothing to do the second time. */
 static int prepare_page(struct berth_reason *reason)
@@ -129,14 +156,7 @@ static int prepare_page(struct berth_reason *reason)
 			    &account.page, &none, page, memory_order_acq_rel, memory_order_acquire))
 			(void)munmap(page, sizeof(*page)); /* can't fail: we mapped it */
 	}
-	if (!atomic_load_explicit(&account.handler_registered, memory_order_relaxed)) {
-		int err = pthread_atfork(NULL, NULL, become_child);
-
-		if (err)
-			return berth_reason_set(reason, -err, "no fork handler: %s", strerror(err));
-		atomic_store_explicit(&account.handler_registered, true, memory_order_relaxed);
-	}
-	return 0;
+	return register_handler(reason);
 }
 
 /* A child that came by a bare clone: no fork handler ran. Such a child has one thread here. */

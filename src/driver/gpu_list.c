@@ -11,6 +11,7 @@
 
 #include "driver/driver.h"
 #include "driver/nvml.h"
+#include "driver/walk.h"
 
 static_assert(BERTH_GPU_UUID_SIZE >= NVML_DEVICE_UUID_V2_BUFFER_SIZE, "NVML's longest UUID fits");
 
@@ -86,8 +87,8 @@ static int nvml_gpus(const struct berth_nvml *nvml, struct berth_gpu *gpus, uint
 	return 0;
 }
 
-int berth_gpu_list_nvml(struct berth_gpu *gpus, uint32_t max, uint32_t *ret_count,
-			struct berth_reason *reason)
+static int nvml_list(struct berth_gpu *gpus, uint32_t max, uint32_t *ret_count,
+		     struct berth_reason *reason)
 {
 	const struct berth_nvml *nvml = berth_nvml();
 	nvmlReturn_t result;
@@ -103,6 +104,16 @@ int berth_gpu_list_nvml(struct berth_gpu *gpus, uint32_t max, uint32_t *ret_coun
 					nvml_words(nvml, result));
 	err = nvml_gpus(nvml, gpus, max, ret_count, reason);
 	(void)nvml->nvmlShutdown(); /* takes our init back; nothing depends on it */
+	return err;
+}
+
+/* A program that never calls NVML must not find, in a child, a lock of NVML's held because we did. */
+int berth_gpu_list_nvml(struct berth_gpu *gpus, uint32_t max, uint32_t *ret_count,
+			struct berth_reason *reason)
+{
+	berth_walk_enter();
+	int err = nvml_list(gpus, max, ret_count, reason);
+	berth_walk_leave();
 	return err;
 }
 

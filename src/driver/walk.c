@@ -48,7 +48,7 @@ static void fork_prepare(void)
 	(void)await(&walks.walking_count, own_walks); /* either way the fork goes on */
 }
 
-/* Not if the handlers were registered in the middle of a fork. */
+/* Only if prepare ran in this fork. */
 static void fork_parent(void)
 {
 	if (forking_here)
@@ -63,13 +63,17 @@ static void fork_child(void)
 	forking_here = false;
 }
 
+/* Before main, where no other thread is about to fork: a fork that has begun when a handler is
+ * registered doesn't run it. ENOMEM: it goes without. */
+__attribute__((constructor)) static void walk_register(void)
+{
+	if (!atomic_exchange(&walks.registered, true))
+		(void)pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
 void berth_walk_enter(void)
 {
-	/* Twice, by two threads, is harmless. ENOMEM: it goes without. */
-	if (!atomic_load(&walks.registered)) {
-		(void)pthread_atfork(fork_prepare, fork_parent, fork_child);
-		atomic_store(&walks.registered, true);
-	}
+	walk_register();
 	atomic_fetch_add(&walks.walking_count, 1);
 	while (own_walks == 0 && atomic_load(&walks.forking_count) != 0) {
 		atomic_fetch_sub(&walks.walking_count, 1);

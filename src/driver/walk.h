@@ -18,7 +18,8 @@ typedef int berth_walk_visitor(struct dl_phdr_info *info, size_t size, void *arg
 /* Visits the loaded objects in load order until visit returns other than 0, and returns that. */
 int berth_walk_objects(berth_walk_visitor *visit, void *arg);
 
-/* Around a dlopen of ours. May be nested. */
+/* Around a dlopen of ours, and other calls of ours that take such locks (NVML's start). May be nested.
+ * A fork waits for 2 s at most. */
 void berth_walk_enter(void);
 void berth_walk_leave(void);
 

@@ -38,12 +38,19 @@ static void fork_done(void)
 	window_kept_by_fork = false;
 }
 
-void berth_lockbyte_enter(void)
+/* Before main, where no other thread is about to fork: a fork that has begun when a handler is
+ * registered doesn't run it. Lazily only for who comes before that. */
+__attribute__((constructor)) static void window_register(void)
 {
 	if (!atomic_exchange_explicit(&window.registered, 1, memory_order_relaxed))
 		(void)pthread_atfork(fork_prepare, fork_done, fork_done); /* ENOMEM: a fork in the
 									   * window is then the
 									   * child's to keep */
+}
+
+void berth_lockbyte_enter(void)
+{
+	window_register();
 	if (window_depth++ == 0)
 		pthread_mutex_lock(&window.mutex);
 }
