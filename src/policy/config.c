@@ -106,6 +106,25 @@ static const struct limit_kind {
 	  "UUID=percentage pairs such as GPU-<uuid>=30,GPU-<uuid>=50, each GPU once" },
 };
 
+/* Parses what the reader says under this name. *ret_said: it says something other than zero. */
+static int limit_said(const struct reader *reader, const struct limit_kind *kind, const char *name,
+		      struct berth_config_limit *limit, bool *ret_said)
+{
+	const char *value = find(reader, name);
+	struct berth_config_limit said = { 0 };
+
+	*ret_said = false;
+	if (value == NULL)
+		return 0;
+	int err = kind->parse(value, &said);
+	if (err < 0)
+		return refuse(reader, err, name, value, kind->hint);
+	/* The other kind may be there already: only this one is written. */
+	(void)kind->parse(value, limit);
+	*ret_said = said.memory_limit_bytes != 0 || said.compute_limit_pct != 0;
+	return 0;
+}
+
 /* A zero in the file says nothing, there as elsewhere: the environment's holds then. */
 static int limit_read(const struct reader *reader, const struct limit_kind *kind, const char *name,
 		      struct berth_config_limit *limit)
@@ -113,21 +132,12 @@ static int limit_read(const struct reader *reader, const struct limit_kind *kind
 	const struct reader environment = { .get = reader->get,
 					    .arg = reader->arg,
 					    .reason = reader->reason };
-	const char *value = find(reader, name);
-	struct berth_config_limit said = { 0 };
-	int err;
+	bool said;
+	int err = limit_said(reader, kind, name, limit, &said);
 
-	if (value == NULL)
-		return 0;
-	err = kind->parse(value, &said);
-	if (err < 0)
-		return refuse(reader, err, name, value, kind->hint);
-	/* The other kind may be there already: only this one is written. */
-	(void)kind->parse(value, limit);
-	if (said.memory_limit_bytes || said.compute_limit_pct ||
-	    !berth_override_find(reader->file, name))
-		return 0;
-	return limit_read(&environment, kind, name, limit);
+	if (err < 0 || said || !berth_override_find(reader->file, name))
+		return err;
+	return limit_said(&environment, kind, name, limit, &said);
 }
 
 static int limits_by_index_read(const struct reader *reader, const struct limit_kind *kind,
