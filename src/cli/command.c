@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -129,14 +131,21 @@ int berth_options_parse(const struct berth_command *command, int argc, char **ar
 	size_t count = tables_fill(&tables, command);
 	int code;
 
+	/* It would end the options at the first operand. No program is started from here that could
+	 * miss it. */
+	if (command->options_behind)
+		(void)unsetenv("POSIXLY_CORRECT"); /* fails only for names that aren't any */
 	optind = 1;
 	opterr = 0;
 	while ((code = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
 		if (code == '?' || code == ':') {
+			const char letter[] = { '-', (char)optopt, '\0' };
+			bool is_short = optopt > 0 && optopt < LONG_BASE;
+
 			berth_complain(command, "%s %s; 'berth %s --help' lists the options",
 				       code == '?' ? "unknown option"
 						   : "an argument is missing after",
-				       argv[optind - 1], command->name);
+				       is_short ? letter : argv[optind - 1], command->name);
 			return -EINVAL;
 		}
 		const struct berth_option *option = option_of(command, count, code);

@@ -202,10 +202,10 @@ static int print_table(const struct limit *limit, const struct berth_snapshot *s
 static json_t *json_gpu(uint32_t g, const struct berth_snapshot_gpu *gpu)
 {
 	return json_pack("{s:i, s:s, s:I, s:i, s:I, s:I}", "index", (int)g, "uuid", gpu->gpu.uuid,
-			 "memory_limit_bytes", (json_int_t)gpu->gpu.memory_limit_bytes,
+			 "memory_limit_bytes", berth_share_figure(gpu->gpu.memory_limit_bytes),
 			 "compute_limit_percent", (int)gpu->gpu.compute_limit_pct, "charged_bytes",
-			 (json_int_t)gpu->charged_bytes, "over_bytes",
-			 (json_int_t)berth_share_over_bytes(gpu));
+			 berth_share_figure(gpu->charged_bytes), "over_bytes",
+			 berth_share_figure(berth_share_over_bytes(gpu)));
 }
 
 static int print_json(const struct limit *limit, const struct berth_snapshot *s, uint32_t mask)
@@ -277,8 +277,8 @@ static int record_change(void *arg, uint32_t gpu, const struct berth_region_gpu 
 	(void)gpu;
 	int r = berth_audit_write(&change, &why);
 	return r < 0 ? berth_reason_set(record->reason, r,
-					"nothing was changed, because the audit log has no line of "
-					"it: %s",
+					"nothing was changed, because the audit log can't take all "
+					"of it: %s",
 					why.text[0] ? why.text : strerror(-r))
 		     : 0;
 }

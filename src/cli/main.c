@@ -23,7 +23,7 @@ int main(int argc, char **argv)
 	}
 	int status = command->run(command, argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
 	/* A full disk behind the pipe is a failure, not a success with half an answer. */
-	if (fflush(stdout) != 0 && status == BERTH_EXIT_OK) {
+	if ((fflush(stdout) != 0 || ferror(stdout)) && status == BERTH_EXIT_OK) {
 		perror("berth: standard output");
 		return BERTH_EXIT_FAILURE;
 	}

@@ -143,9 +143,11 @@ static int table_seat(struct ps *ps, const struct berth_snapshot *s,
 
 static json_t *json_use(const struct berth_snapshot_use *use)
 {
-	return json_pack("{s:I, s:I, s:I, s:I}", "charged_bytes", (json_int_t)use->total_bytes,
-			 "context_bytes", (json_int_t)use->context_bytes, "module_bytes",
-			 (json_int_t)use->module_bytes, "data_bytes", (json_int_t)use->data_bytes);
+	return json_pack("{s:I, s:I, s:I, s:I}", "charged_bytes",
+			 berth_share_figure(use->total_bytes), "context_bytes",
+			 berth_share_figure(use->context_bytes), "module_bytes",
+			 berth_share_figure(use->module_bytes), "data_bytes",
+			 berth_share_figure(use->data_bytes));
 }
 
 static json_t *json_seat(const struct ps *ps, const struct berth_snapshot *s,
@@ -162,20 +164,20 @@ static json_t *json_seat(const struct ps *ps, const struct berth_snapshot *s,
 	}
 	return json_pack(
 		"{s:i, s:i, s:I, s:I, s:s, s:b, s:I, s:o}", "pid", (int)seat->pid, "host_pid",
-		(int)seat->host_pid, "start_ticks", (json_int_t)seat->start_ticks, "pid_namespace",
-		(json_int_t)seat->pid_namespace, "command",
+		(int)seat->host_pid, "start_ticks", berth_share_figure(seat->start_ticks),
+		"pid_namespace", berth_share_figure(seat->pid_namespace), "command",
 		seat_command(ps, seat, command, sizeof command), "foreign", (int)seat->foreign,
-		"refusals", (json_int_t)seat->refusal_count, "gpus", gpus);
+		"refusals", berth_share_figure(seat->refusal_count), "gpus", gpus);
 }
 
 static json_t *json_gpu(const struct berth_snapshot_gpu *gpu)
 {
 	return json_pack("{s:s, s:I, s:i, s:I, s:I, s:I}", "uuid", gpu->gpu.uuid,
-			 "memory_limit_bytes", (json_int_t)gpu->gpu.memory_limit_bytes,
+			 "memory_limit_bytes", berth_share_figure(gpu->gpu.memory_limit_bytes),
 			 "compute_limit_percent", (int)gpu->gpu.compute_limit_pct, "charged_bytes",
-			 (json_int_t)gpu->charged_bytes, "over_bytes",
-			 (json_int_t)berth_share_over_bytes(gpu), "refusals",
-			 (json_int_t)gpu->refusal_count);
+			 berth_share_figure(gpu->charged_bytes), "over_bytes",
+			 berth_share_figure(berth_share_over_bytes(gpu)), "refusals",
+			 berth_share_figure(gpu->refusal_count));
 }
 
 static int json_share(struct ps *ps, const struct berth_snapshot *s)
@@ -189,7 +191,7 @@ static int json_share(struct ps *ps, const struct berth_snapshot *s)
 			(void)json_array_append_new(seats, json_seat(ps, s, &s->seats[i]));
 	}
 	share = json_pack("{s:s, s:I, s:o, s:o}", "name", s->share_name, "anomalies",
-			  (json_int_t)s->anomaly_count, "gpus", gpus, "processes", seats);
+			  berth_share_figure(s->anomaly_count), "gpus", gpus, "processes", seats);
 	return share && json_array_append_new(ps->list, share) == 0 ? 0 : -ENOMEM;
 }
 

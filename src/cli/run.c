@@ -251,6 +251,23 @@ static void look_before(const struct run *run, struct before *ret_before)
 	berth_region_close(region);
 }
 
+/* Of the two kinds of limit the one that wasn't asked for stays as it is. */
+static void keep_unasked(const struct run *run, const struct before *before,
+			 struct berth_region_spec *spec)
+{
+	for (uint32_t i = 0; i < spec->gpu_count; i++) {
+		for (uint32_t b = 0; b < before->gpu_count; b++) {
+			if (strcmp(spec->gpus[i].uuid, before->gpus[b].uuid) != 0)
+				continue;
+			if (!run->memory_bytes)
+				spec->gpus[i].memory_limit_bytes =
+					before->gpus[b].memory_limit_bytes;
+			if (!run->compute_pct)
+				spec->gpus[i].compute_limit_pct = before->gpus[b].compute_limit_pct;
+		}
+	}
+}
+
 /* What our joining changed of the share's limits. Told afterwards, so it is only a record: without one
  * the program starts all the same. */
 static void record_changes(const struct run *run, const struct before *before,
@@ -271,7 +288,8 @@ static void record_changes(const struct run *run, const struct before *before,
 		    after.compute_limit_pct == before->gpus[i].compute_limit_pct)
 			continue;
 		if (berth_audit_write(&change, &reason) < 0) {
-			say(run, "the audit log has no line of this change: %s", reason.text);
+			berth_complain(run->command, "the audit log has no line of this change: %s",
+				       reason.text);
 			return;
 		}
 	}
@@ -305,9 +323,11 @@ static int make_share(struct run *run, struct berth_reason *reason)
 	/* A named share keeps the limit that it was given until another figure is asked for: leaving
 	 * the option out doesn't lift it, also while nobody sits there. */
 	look_before(run, &before);
-	r = berth_region_join(run->region_path, &spec,
-			      own || run->memory_bytes ? BERTH_REGION_RENEW : 0, &region, &joined,
-			      reason);
+	bool asked = run->memory_bytes || run->compute_pct;
+	if (!own && asked)
+		keep_unasked(run, &before, &spec);
+	r = berth_region_join(run->region_path, &spec, own || asked ? BERTH_REGION_RENEW : 0,
+			      &region, &joined, reason);
 	if (r < 0)
 		return r;
 	/* Smaller: the file is another one by now. */

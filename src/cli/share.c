@@ -27,6 +27,11 @@ static int path_absolute(const char *operand, char ret_path[PATH_MAX], struct be
 		return berth_reason_set(reason, -ENAMETOOLONG, "the path is too long");
 	memcpy(dir, operand, length);
 	dir[length] = '\0';
+	/* Its directory may be gone: the record of its changes isn't. */
+	if (!realpath(dir, real) && errno == ENOENT && operand[0] == '/') {
+		(void)snprintf(ret_path, PATH_MAX, "%.*s", PATH_MAX - 1, operand);
+		return 0;
+	}
 	if (!realpath(dir, real))
 		return berth_reason_set(reason, -errno, "%s: there is no such region: %s", operand,
 					strerror(errno));

@@ -45,4 +45,10 @@ const char *berth_share_used(const struct berth_snapshot_gpu *gpu, char *buf, si
 /* What a compute limit means in this version; NULL if there is nothing to say of this one. */
 const char *berth_share_compute_note(uint32_t compute_pct, char *buf, size_t size);
 
+/* For JSON, whose whole numbers end at 2^63 - 1: what a damaged region claims beyond is cut. */
+static inline long long berth_share_figure(uint64_t figure)
+{
+	return figure > INT64_MAX ? INT64_MAX : (long long)figure;
+}
+
 #endif

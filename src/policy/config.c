@@ -497,8 +497,10 @@ enum berth_config_word berth_config_word(const char *name)
 		if (strcmp(name, limit_kinds[i].list_name) == 0 ||
 		    (strncmp(name, prefix, length) == 0 && index_suffix(name + length)))
 			return BERTH_CONFIG_VARIABLE;
+		/* Without its last letter, the plural's: the singular looks like it as well. */
 		if (strncasecmp(name, prefix, length) == 0 ||
-		    strcasecmp(name, limit_kinds[i].list_name) == 0)
+		    strncasecmp(name, limit_kinds[i].list_name,
+				strlen(limit_kinds[i].list_name) - 1) == 0)
 			return BERTH_CONFIG_LOOKALIKE;
 	}
 	return BERTH_CONFIG_FOREIGN;

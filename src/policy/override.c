@@ -101,13 +101,16 @@ static int assignment_parse(const struct parser *parser, char *name, char *value
 	case BERTH_CONFIG_FOREIGN:
 		return 0;
 	case BERTH_CONFIG_LOOKALIKE:
-		return refuse(parser, "a limit goes by another name; see berth(7)");
+		return berth_reason_set(parser->reason, -EINVAL,
+					"%s, line %u: no limit goes by the name %.60s; berth(7) "
+					"lists them",
+					parser->override->path, parser->line, name);
 	case BERTH_CONFIG_VARIABLE:
 		break;
 	}
 	value = unquote(trim(value));
 	if (value == NULL)
-		return refuse(parser, "a quote without its partner");
+		return refuse(parser, "a quote without its partner at the end of the line");
 	return entry_add(parser, name, value);
 }
 

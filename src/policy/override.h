@@ -7,7 +7,9 @@
  * What counts. A variable that stands in the file wins over the environment's; the others come from
  * the environment, and what they say under another name (by UUID instead of by index) can only lower
  * what the file gives. A zero says nothing, here as there, so the environment's holds. If the file
- * names the region or the share, all programs here are in that one and in no other.
+ * names the region or the share, all programs here are in that one and in no other. A share's name is
+ * looked up in the state directory of each program's user and environment, so only a region's path
+ * (CUDA_DEVICE_MEMORY_SHARED_CACHE) makes one share of all of them.
  *
  * What is understood. Blank lines and lines that begin with # are skipped, as are other variables,
  * whatever their values; blanks around name and value, CR LF, a leading "export" and a pair of quotes

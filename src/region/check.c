@@ -50,6 +50,10 @@ static int head_check(const struct walk *walk)
 		what = "the number of GPUs has changed";
 	else if (high < 0 || high > BERTH_SEAT_MAX)
 		what = "more seats than there are";
+	for (uint32_t i = 0; !what && i < walk->region->gpu_count; i++) {
+		if (atomic_load(&layout->head.limit_bytes[i]) > INT64_MAX)
+			what = "a limit is larger than any memory";
+	}
 	return what ? tell(walk, BERTH_FINDING_BROKEN, -1, -1, what) : 0;
 }
 

@@ -35,7 +35,7 @@ refuses "an unknown option" 2 "unknown option" "$berth" limit a --lots
 refuses "not a name" 1 "can't name a share" "$berth" limit 'a b' -m 1G
 refuses "no share of that name" 1 "there is no share 'a'; there are none" "$berth" limit a -m 1G
 refuses "no file of that path" 1 "there is no share '$work/x.cache'" "$berth" limit "$work/x.cache" -m 1G
-refuses "no directory of that path" 1 "there is no such region" "$berth" limit "$work/none/x.cache" -m 1G
+refuses "no directory of that path" 1 "there is no share '$work/none/x.cache'" "$berth" limit "$work/none/x.cache" -m 1G
 
 actor a --name team -m 1G -c 30
 actor other --name other -m 1G
@@ -244,4 +244,28 @@ run "$berth" limit late --log
 check "the log outlives the share" has "$out" " share=late "
 run "$berth" limit late
 check "which is gone" is "$status" 1
+
+# What isn't asked for stays, of either kind, also in a share that nobody sits in.
+figures() { "$berth" limit "$1" --json | jq -r '.gpus[0] | "\(.memory_limit_bytes) \(.compute_limit_percent)"'; }
+"$berth" run -q --sim -n kinds -m 2G -c 30 -- /bin/true
+"$berth" run -q --sim -n kinds -m 3G -- /bin/true
+check "a new memory limit leaves the compute limit" is "$(figures kinds)" "$((3072 * 1024 * 1024)) 30"
+run "$berth" run --sim -n kinds -c 50 -- /bin/true
+check "a new compute limit leaves the memory limit" is "$(figures kinds)" "$((3072 * 1024 * 1024)) 50"
+check "and nobody is said to use it" is "${err#*is in use}" "$err"
+
+# However the environment and the output are.
+run env POSIXLY_CORRECT=1 "$berth" limit kinds -m 4G
+check "options may stand behind, whatever POSIXLY_CORRECT says" is "$status $(figures kinds)" "0 $((4096 * 1024 * 1024)) 50"
+run "$berth" limit -Xq kinds
+check "an unknown letter is named" has "$err" "unknown option -X"
+stdbuf -o0 "$berth" limit kinds >/dev/full 2>/dev/null
+check "a full disk behind unbuffered output is a failure" is "$?" 1
+
+mkdir "$work/away"
+cp "$BERTH_STATE_DIR/shares/kinds/region.cache" "$work/away/r.cache"
+"$berth" limit -q "$work/away/r.cache" -m 5G
+rm -r "$work/away"
+run "$berth" limit "$work/away/r.cache" --log
+check "the log tells of a region whose directory is gone" has "$out" "->$((5120 * 1024 * 1024)) "
 end

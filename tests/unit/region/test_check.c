@@ -204,6 +204,9 @@ static void test_damage_in_the_head(void **state)
 	layout->head.seat_high = BERTH_SEAT_MAX + 1;
 	assert_finds(region, BERTH_FINDING_BROKEN, -1, "more seats");
 	layout->head.seat_high = 0;
+	layout->head.limit_bytes[0] = UINT64_MAX;
+	assert_finds(region, BERTH_FINDING_BROKEN, -1, "larger than any memory");
+	layout->head.limit_bytes[0] = 10 * MIB;
 	assert_finds_nothing(region);
 	berth_region_close(region);
 }
