@@ -91,6 +91,7 @@ uint64_t berth_growth_between(const struct berth_growth_look *before,
 {
 	uint64_t whole = grown_uncharged(before->used_bytes, after->used_bytes, before, after);
 	uint64_t least = 0;
+	bool found = false;
 	bool listed, was_listed;
 
 	if (own_pid) {
@@ -107,10 +108,13 @@ uint64_t berth_growth_between(const struct berth_growth_look *before,
 
 		/* A neighbour's that stayed as it is doesn't grow by what we gave back. */
 		one = grown(grown(before->charged_bytes, after->charged_bytes), one);
-		if (one && (!least || one < least))
+		/* Who is new in the list may be us, also if its context took nothing. */
+		if ((one || !was_listed) && (!found || one < least)) {
 			least = one;
+			found = true;
+		}
 	}
-	if (least)
+	if (found)
 		return least;
 	return whole < UNLISTED_MAX_BYTES ? whole : UNLISTED_MAX_BYTES;
 }

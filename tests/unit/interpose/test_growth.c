@@ -50,6 +50,18 @@ static void own_pid_unknown_a_neighbours_growth_is_not_charged(void **state)
 	assert_int_equal(berth_growth_between(&before, &after, 0), 96 * MIB);
 }
 
+/* A context that took nothing: who else grew meanwhile isn't charged for it. */
+static void own_pid_unknown_a_context_of_nothing(void **state)
+{
+	const uint64_t first[][2] = { { 100, 500 * MIB } };
+	const uint64_t then[][2] = { { 100, 559 * MIB }, { 7, 0 } };
+	struct berth_growth_look before = look(500 * MIB, 1, first);
+	struct berth_growth_look after = look(559 * MIB, 2, then);
+
+	(void)state;
+	assert_int_equal(berth_growth_between(&before, &after, 0), 0);
+}
+
 static void nobody_listed_the_gpus_difference_within_reason(void **state)
 {
 	struct berth_growth_look before = look(500 * MIB, 0, NULL);
@@ -90,6 +102,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_pid_known_neighbours_do_not_matter),
 		cmocka_unit_test(own_pid_unknown_a_neighbours_growth_is_not_charged),
+		cmocka_unit_test(own_pid_unknown_a_context_of_nothing),
 		cmocka_unit_test(nobody_listed_the_gpus_difference_within_reason),
 		cmocka_unit_test(what_is_charged_by_itself_meanwhile_is_taken_off),
 	};
