@@ -62,13 +62,16 @@ static int join(struct berth_region **ret_region, struct berth_seat **ret_seat,
 		struct crowd_member *self)
 {
 	struct berth_region_spec spec;
-	struct berth_region *seen = NULL;
+	char uuids[BERTH_GPU_MAX][BERTH_UUID_SIZE];
+	uint32_t gpu_count;
+	int r = berth_region_peek(path, &gpu_count, uuids, &self->reason);
 
-	if (berth_region_view(path, &seen, NULL) == 0)
-		berth_region_close(seen);
+	if (r < 0 && r != -ENOENT) /* joining makes it */
+		return r;
+	self->reason.text[0] = '\0';
 	bool initial = berth_process_in_initial_pid_namespace();
 	spec_fill(&spec);
-	int r = berth_region_join(path, &spec, 0, ret_region, NULL, &self->reason);
+	r = berth_region_join(path, &spec, 0, ret_region, NULL, &self->reason);
 	if (r == 0)
 		r = berth_seat_claim(*ret_region, initial ? getpid() : 0, ret_seat, NULL,
 				     &self->reason);

@@ -228,6 +228,21 @@ static void sit_and_ask(struct berth_region *region)
 	berth_seat_leave(seat);
 }
 
+static void peek(void)
+{
+	char uuids[BERTH_GPU_MAX][BERTH_UUID_SIZE];
+	struct berth_reason reason = { "" };
+	uint32_t gpu_count = 0;
+
+	if (berth_region_peek(fuzz.path, &gpu_count, uuids, &reason) < 0) {
+		FUZZ_CHECK(reason.text[0] != '\0');
+		return;
+	}
+	FUZZ_CHECK(gpu_count <= BERTH_GPU_MAX);
+	for (uint32_t i = 0; i < BERTH_GPU_MAX; i++)
+		FUZZ_CHECK(memchr(uuids[i], 0, BERTH_UUID_SIZE) != NULL);
+}
+
 /* Opens it in each way and does all that one can do. late: bytes of changes made after opening. */
 static void use(const uint8_t *late, size_t late_size)
 {
@@ -241,6 +256,7 @@ static void use(const uint8_t *late, size_t late_size)
 		{ false, true, BERTH_REGION_RENEW },
 	};
 
+	peek();
 	for (size_t i = 0; i < BERTH_ARRAY_LEN(ways); i++) {
 		struct berth_reason reason = { "" };
 		struct berth_region *region = NULL;

@@ -337,28 +337,18 @@ static enum berth_account_state decide_locked(const struct berth_config *config,
 static int find_gpus(const struct berth_config *config, berth_account_gpus_fn list,
 		     struct berth_account_gpus *ret_gpus, struct berth_reason *reason)
 {
-	struct berth_region *region = NULL;
 	struct berth_reason why = { 0 };
-	struct berth_region_gpu gpu;
 	char path[PATH_MAX];
 	int err = berth_settings_region_path(config, false, path, reason);
 
 	if (err)
 		return err;
-	err = berth_region_view(path, &region, &why);
+	err = berth_region_peek(path, &ret_gpus->count, ret_gpus->uuids, &why);
 	if (err == -EMFILE || err == -ENFILE)
 		/* The management library would need descriptors as well, and not say so. */
 		return berth_reason_set(reason, err, "%s", why.text);
-	if (err)
-		/* Absent, or bad: then joining says why. */
-		return list(ret_gpus, reason);
-	ret_gpus->count = berth_region_gpu_count(region);
-	for (uint32_t i = 0; i < ret_gpus->count; i++) {
-		berth_region_gpu(region, i, &gpu);
-		memcpy(ret_gpus->uuids[i], gpu.uuid, BERTH_UUID_SIZE);
-	}
-	berth_region_close(region);
-	return 0;
+	/* Absent, or bad: then joining says why. */
+	return err ? list(ret_gpus, reason) : 0;
 }
 
 static void attach(berth_account_gpus_fn list)

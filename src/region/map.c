@@ -207,6 +207,16 @@ static int marks_check(int fd, const char *path, off_t size, struct berth_reason
 	return 0;
 }
 
+static int count_check(const char *path, uint64_t gpu_count, struct berth_reason *reason)
+{
+	if (gpu_count <= BERTH_GPU_MAX)
+		return 0;
+	return berth_reason_set(reason, -EBADMSG,
+				"%s: is damaged: it claims %" PRIu64
+				" GPUs; end its programs, then remove it",
+				path, gpu_count);
+}
+
 /* Figures that nothing of ours or of HAMi's writes. Limits and seats need no look: any value of
  * theirs means something, and is used within bounds. Who only looks may see mad seats too, to tell
  * of them. */
@@ -214,17 +224,48 @@ static int figures_check(const struct berth_layout *layout, const char *path, bo
 			 struct berth_reason *reason)
 {
 	int32_t high = atomic_load(&layout->head.seat_high);
+	int r = count_check(path, layout->head.gpu_count, reason);
 
-	if (layout->head.gpu_count > BERTH_GPU_MAX)
-		return berth_reason_set(reason, -EBADMSG,
-					"%s: is damaged: it claims %" PRIu64
-					" GPUs; end its programs, then remove it",
-					path, layout->head.gpu_count);
+	if (r < 0)
+		return r;
 	if (writable && (high < 0 || high > BERTH_SEAT_MAX))
 		return berth_reason_set(reason, -EBADMSG,
 					"%s: is damaged: it claims %" PRId32
 					" seats of %d; end its programs, then remove it",
 					path, high, BERTH_SEAT_MAX);
+	return 0;
+}
+
+/* What is read here was written at birth and stays, so a read is as good as a mapping. */
+int berth_region_peek(const char *path, uint32_t *ret_gpu_count,
+		      char ret_uuids[BERTH_GPU_MAX][BERTH_UUID_SIZE], struct berth_reason *reason)
+{
+	struct {
+		uint64_t gpu_count;
+		char uuids[BERTH_GPU_MAX][BERTH_UUID_SIZE];
+	} head;
+	const off_t offset = offsetof(struct berth_layout_head, gpu_count);
+	BERTH_FD int fd = berth_map_open(path, false, reason);
+	struct stat st;
+
+	_Static_assert(offsetof(struct berth_layout_head, uuids) ==
+			       offsetof(struct berth_layout_head, gpu_count) + sizeof(uint64_t),
+		       "read in one go");
+	if (fd < 0)
+		return fd;
+	int r = berth_fd_stat(fd, &st);
+	if (r == 0)
+		r = marks_check(fd, path, st.st_size, reason);
+	if (r == 0 && pread(fd, &head, sizeof head, offset) != (ssize_t)sizeof head)
+		r = -EBADMSG;
+	if (r == 0)
+		r = count_check(path, head.gpu_count, reason);
+	if (r < 0)
+		return berth_reason_set(reason, r, "%s: can't be read: %s", path, strerror(-r));
+	for (uint32_t i = 0; i < BERTH_GPU_MAX; i++)
+		head.uuids[i][BERTH_UUID_SIZE - 1] = '\0';
+	memcpy(ret_uuids, head.uuids, sizeof head.uuids);
+	*ret_gpu_count = (uint32_t)head.gpu_count;
 	return 0;
 }
 

@@ -71,6 +71,12 @@ BERTH_MUST_CHECK int berth_region_limit(struct berth_region *region,
 					struct berth_region_joined *ret_joined,
 					struct berth_reason *reason);
 
+/* The GPUs of an existing region, for whoever must know them before it can join: reads these bytes
+ * of the file and maps nothing. Refusals as berth_region_view's. */
+BERTH_MUST_CHECK int berth_region_peek(const char *path, uint32_t *ret_gpu_count,
+				       char ret_uuids[BERTH_GPU_MAX][BERTH_UUID_SIZE],
+				       struct berth_reason *reason);
+
 /* Maps an existing region read-only, for ps and the like. */
 BERTH_MUST_CHECK int berth_region_view(const char *path, struct berth_region **ret_region,
 				       struct berth_reason *reason);

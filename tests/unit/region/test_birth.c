@@ -40,6 +40,22 @@ static int try_join(const char *path, const struct berth_region_spec *spec,
 	return r;
 }
 
+/* How many GPUs it has, or -errno; the look must say nothing where it fails. */
+static int peek_count(const char *path, struct berth_reason *reason)
+{
+	char uuids[BERTH_GPU_MAX][BERTH_UUID_SIZE];
+	uint32_t count = UINT32_MAX;
+
+	memset(uuids, 'x', sizeof uuids);
+	int r = berth_region_peek(path, &count, uuids, reason);
+	if (r < 0) {
+		assert_int_equal(count, UINT32_MAX);
+		assert_int_equal(uuids[0][0], 'x');
+		return r;
+	}
+	return (int)count;
+}
+
 /* Refused with this error, by a reason that names the path and a remedy; with and without a
  * spec. */
 static void assert_refused(const char *path, int err)
@@ -56,6 +72,9 @@ static void assert_refused(const char *path, int err)
 	assert_int_equal(berth_region_view(path, &region, &reason), err);
 	assert_non_null(strstr(reason.text, path));
 	assert_null(region);
+	reason.text[0] = '\0';
+	assert_int_equal(peek_count(path, &reason), err);
+	assert_non_null(strstr(reason.text, path));
 }
 
 static void file_write(const char *path, const void *bytes, size_t size, off_t total)
@@ -91,6 +110,39 @@ static void test_foreign_file(void **state)
 	assert_int_equal(read(fd, back, sizeof back), 17);
 	assert_string_equal(back, "my diploma thesis");
 	assert_int_equal(close(fd), 0);
+}
+
+/* The GPUs are told before anybody joins, as they are told afterwards. */
+static void test_peek(void **state)
+{
+	struct scratch *scratch = *state;
+	struct berth_region_spec spec = spec_of(MIB);
+	char uuids[BERTH_GPU_MAX][BERTH_UUID_SIZE];
+	struct berth_reason reason = { "" };
+	uint64_t damage = BERTH_GPU_MAX + 1;
+	uint32_t count = 0;
+
+	assert_int_equal(peek_count(scratch->path, &reason), -ENOENT);
+	spec.gpu_count = BERTH_GPU_MAX;
+	for (uint32_t i = 0; i < BERTH_GPU_MAX; i++) {
+		memset(spec.gpus[i].uuid, 'a' + (int)i, BERTH_UUID_SIZE); /* cut to size */
+		spec.gpus[i].memory_limit_bytes = MIB;
+	}
+	assert_int_equal(berth_birth_make(scratch->path, &spec, false, NULL), 0);
+	assert_int_equal(berth_region_peek(scratch->path, &count, uuids, NULL), 0);
+	assert_int_equal(count, BERTH_GPU_MAX);
+	for (uint32_t i = 0; i < BERTH_GPU_MAX; i++) {
+		assert_int_equal(strlen(uuids[i]), BERTH_UUID_SIZE - 1);
+		assert_memory_equal(uuids[i], spec.gpus[i].uuid, BERTH_UUID_SIZE - 1);
+	}
+	int fd = open(scratch->path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(
+		pwrite(fd, &damage, sizeof damage, offsetof(struct berth_layout_head, gpu_count)),
+		(ssize_t)sizeof damage);
+	assert_int_equal(close(fd), 0);
+	reason.text[0] = '\0';
+	assert_int_equal(peek_count(scratch->path, &reason), -EBADMSG);
+	assert_non_null(strstr(reason.text, "is damaged: it claims 17 GPUs"));
 }
 
 static void test_empty_file(void **state)
@@ -476,6 +528,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_foreign_file),
+		TEST(test_peek),
 		TEST(test_empty_file),
 		TEST(test_half_written),
 		TEST(test_large_foreign_file),
