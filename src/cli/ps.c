@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,6 +45,9 @@ struct ps {
 	bool failed; /* a share could not be read: said, the others are shown */
 	struct berth_table *shares;
 	struct berth_table *seats;
+	FILE *notes; /* lines under the tables */
+	char *notes_text;
+	size_t notes_size;
 	json_t *list;
 	uint64_t pid_namespace; /* ours: only there a pid names a process for us */
 };
@@ -163,9 +167,12 @@ static json_t *json_seat(const struct ps *ps, const struct berth_snapshot *s,
 					    use); /* NULL is caught when the whole is packed */
 	}
 	return json_pack(
-		"{s:i, s:i, s:I, s:I, s:s, s:b, s:I, s:o}", "pid", (int)seat->pid, "host_pid",
-		(int)seat->host_pid, "start_ticks", berth_share_figure(seat->start_ticks),
-		"pid_namespace", berth_share_figure(seat->pid_namespace), "command",
+		"{s:i, s:i, s:s, s:s?, s:I, s:I, s:s, s:b, s:I, s:o}", "pid", (int)seat->pid,
+		"host_pid", (int)seat->host_pid, "host_pid_source",
+		seat->foreign ? "unknown" : berth_host_pid_source_name(seat->host_pid_note.source),
+		"host_pid_missing", berth_host_pid_missing_text(seat->host_pid_note.missing),
+		"start_ticks", berth_share_figure(seat->start_ticks), "pid_namespace",
+		berth_share_figure(seat->pid_namespace), "command",
 		seat_command(ps, seat, command, sizeof command), "foreign", (int)seat->foreign,
 		"refusals", berth_share_figure(seat->refusal_count), "gpus", gpus);
 }
@@ -195,6 +202,27 @@ static int json_share(struct ps *ps, const struct berth_snapshot *s)
 	return share && json_array_append_new(ps->list, share) == 0 ? 0 : -ENOMEM;
 }
 
+/* Whose host pid is unknown although it was looked for, by what was missing. */
+static void note_missing(const struct ps *ps, const struct berth_snapshot *s)
+{
+	for (unsigned cause = BERTH_HOST_PID_NOT_YET + 1; cause < BERTH_HOST_PID_MISSING_COUNT;
+	     cause++) {
+		uint32_t count = 0;
+		int32_t first = 0;
+
+		for (uint32_t i = 0; i < s->seat_count; i++) {
+			if (s->seats[i].alive && s->seats[i].host_pid_note.missing == cause &&
+			    count++ == 0)
+				first = s->seats[i].pid;
+		}
+		if (count > 0)
+			(void)fprintf(ps->notes,
+				      "share %s: host pid unknown of %u process%s (pid %d%s): %s\n",
+				      s->share_name, count, count > 1 ? "es" : "", (int)first,
+				      count > 1 ? ", ..." : "", berth_host_pid_missing_text(cause));
+	}
+}
+
 static int show_snapshot(struct ps *ps, const struct berth_snapshot *s)
 {
 	if (!ps->all && alive_count(s) == 0)
@@ -206,6 +234,7 @@ static int show_snapshot(struct ps *ps, const struct berth_snapshot *s)
 		if (s->seats[i].alive)
 			r = table_seat(ps, s, &s->seats[i]);
 	}
+	note_missing(ps, s);
 	return r;
 }
 
@@ -247,6 +276,9 @@ static void print_all(const struct ps *ps)
 		putchar('\n');
 		berth_table_print(ps->seats, stdout, terminal);
 	}
+	(void)fflush(ps->notes); /* into memory; short of it, notes are missing */
+	if (!ps->shares_only && ps->notes_text && ps->notes_text[0] != '\0')
+		printf("\n%s", ps->notes_text);
 }
 
 static int collect_and_print(struct ps *ps, struct berth_reason *reason)
@@ -261,6 +293,9 @@ static int collect_and_print(struct ps *ps, struct berth_reason *reason)
 	if (r == 0)
 		r = berth_table_new(process_columns, BERTH_ARRAY_LEN(process_columns), &ps->seats);
 	ps->list = json_array();
+	ps->notes = open_memstream(&ps->notes_text, &ps->notes_size);
+	if (r == 0 && !ps->notes)
+		r = -ENOMEM;
 	if (r == 0)
 		r = berth_share_each(visit_share, ps, reason);
 	if (r == 0)
@@ -268,6 +303,9 @@ static int collect_and_print(struct ps *ps, struct berth_reason *reason)
 	berth_table_free(ps->shares);
 	berth_table_free(ps->seats);
 	json_decref(ps->list);
+	if (ps->notes)
+		(void)fclose(ps->notes); /* memory */
+	free(ps->notes_text);
 	return r;
 }
 

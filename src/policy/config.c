@@ -29,10 +29,11 @@ static const char stamp_name[] = "BERTH_LIMITS_STAMP";
 static const char share_name[] = "BERTH_SHARE";
 static const char cache_name[] = "CUDA_DEVICE_MEMORY_SHARED_CACHE";
 static const char priority_name[] = "CUDA_TASK_PRIORITY";
-static const char *const plain_names[] = { region_name, share_name, cache_name, priority_name };
+static const char broker_name[] = "LIBVGPU_HOSTPID_BROKER";
+static const char *const plain_names[] = { region_name, share_name, cache_name, priority_name,
+					   broker_name };
 /* HAMi's that nothing follows from here: no reason to refuse a container. */
-static const char *const accepted_names[] = { "GPU_CORE_UTILIZATION_POLICY", "CUDA_OVERSUBSCRIBE",
-					      "LIBVGPU_HOSTPID_BROKER" };
+static const char *const accepted_names[] = { "GPU_CORE_UTILIZATION_POLICY", "CUDA_OVERSUBSCRIBE" };
 
 struct reader {
 	const char *(*get)(void *arg, const char *name);
@@ -288,6 +289,14 @@ static int share_read(const struct reader *reader, struct berth_config *config)
 	return 0;
 }
 
+/* Not a limit: what isn't HAMi's "yes" is a no. */
+static void broker_read(const struct reader *reader, struct berth_config *config)
+{
+	const char *value = find(reader, broker_name);
+
+	config->hami_broker = value != NULL && strcmp(value, "1") == 0;
+}
+
 static int priority_read(const struct reader *reader, struct berth_config *config)
 {
 	const char *value = find(reader, priority_name);
@@ -416,6 +425,8 @@ static int config_read(const struct reader *reader, struct berth_config *config)
 		err = limits_read(&file, &config->file_limits);
 	if (err == 0)
 		err = priority_read(reader, config);
+	if (!err)
+		broker_read(reader, config);
 	if (err == 0)
 		err = stamp_read(reader, config);
 	if (err < 0)

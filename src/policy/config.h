@@ -15,7 +15,8 @@
  *   BERTH_LIMITS_STAMP            when `berth run` ordered what the lists by UUID say; not in the file
  *   BERTH_SHARE                   the share's name (base/name.h)
  *   CUDA_TASK_PRIORITY            whole number from 0; 1 = default
- *   GPU_CORE_UTILIZATION_POLICY, CUDA_OVERSUBSCRIBE, LIBVGPU_HOSTPID_BROKER  accepted, without effect
+ *   LIBVGPU_HOSTPID_BROKER        1: HAMi's broker of host pids is asked, too
+ *   GPU_CORE_UTILIZATION_POLICY, CUDA_OVERSUBSCRIBE  accepted, without effect
  *
  * A GPU's limit is the one by its UUID, else the one by its index, else the general one. A zero says
  * nothing: the next in this row holds (as in HAMi), so "none" never undoes a limit. A list by UUID in
@@ -84,6 +85,7 @@ struct berth_config {
 	char share_name[BERTH_CONFIG_NAME_MAX]; /* BERTH_SHARE or "default" */
 	bool share_set;                         /* BERTH_SHARE was there */
 	int32_t priority;
+	bool hami_broker; /* LIBVGPU_HOSTPID_BROKER=1 */
 	uint64_t
 		limits_stamp; /* of the environment's limits by UUID: berth_region_stamp; 0 = none */
 

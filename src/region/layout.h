@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <berth/recordlock.h>
+
 #include "region/region.h"
 
 #define BERTH_LAYOUT_MAGIC 19920718
@@ -106,13 +108,16 @@ struct berth_layout_entry {
 	_Atomic uint64_t refusal_count; /* writer: owner; zeroed with the seat */
 };
 
-/* Who sits there. Writer: owner, before status; zeroed with the seat. For people and for checks. */
+/* Who sits there. Writer: owner, before status unless said; zeroed with the seat. For people and for
+ * checks. */
 struct berth_layout_identity {
 	_Atomic uint64_t start_ticks;
 	_Atomic uint64_t pid_namespace;
 	_Atomic uint64_t boot_id;
 	_Atomic uint64_t claimed_unix_s;
-	uint64_t unused[4];
+	/* berth_host_pid_note_pack. Writer: owner, at any time. */
+	_Atomic uint64_t host_pid_note;
+	uint64_t unused[3];
 };
 
 struct berth_layout_gpu {
@@ -163,7 +168,7 @@ struct berth_layout {
 
 #define BERTH_TAIL_MAGIC 0x6c69617468747265ULL /* reads "erthtail" */
 /* Raise it when a field changes its meaning but not its place. */
-#define BERTH_LAYOUT_REVISION 2
+#define BERTH_LAYOUT_REVISION 3
 
 /* Two builds that disagree on a size or an offset must not share a region. */
 #define BERTH_MIX(h, x)           (((h) ^ (uint64_t)(x)) * 0x100000001b3ULL)
@@ -242,6 +247,7 @@ _Static_assert(BERTH_TAIL_OFFSET % BERTH_LAYOUT_ALIGN == 0, "the tail must begin
 _Static_assert(BERTH_TAIL_AT(ledger) % 64 == 0 && BERTH_TAIL_AT(gpus) % 64 == 0,
 	       "entries must not straddle cache lines");
 _Static_assert(BERTH_LAYOUT_SIZE < BERTH_LOCK_POSTINIT, "lock bytes must lie beyond the mapping");
+_Static_assert(BERTH_LOCK_POSTINIT == BERTH_RECORDLOCK_BYTE, "start-up steps are a record lock");
 _Static_assert(BERTH_LOCK_SEAT + BERTH_SEAT_MAX <= BERTH_LOCK_REAP, "lock bytes overlap");
 _Static_assert(BERTH_LOCK_CHANGE < BERTH_LOCK_SEAT, "lock bytes overlap");
 _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic int32_t) == 4,

@@ -176,6 +176,7 @@ static void seat_publish(struct berth_region *region, uint32_t index, int32_t ho
 	atomic_store(&identity->pid_namespace, self.pid_namespace);
 	atomic_store(&identity->boot_id, berth_boot_id());
 	atomic_store(&identity->claimed_unix_s, (uint64_t)time(NULL));
+	atomic_store(&identity->host_pid_note, 0);
 	atomic_store(&seat->host_pid, host_pid);
 	atomic_store(&seat->pid, self.pid);
 	BERTH_CRASH(seat_named);
@@ -356,10 +357,16 @@ uint32_t berth_seat_index(const struct berth_seat *seat)
 	return seat->index;
 }
 
-void berth_seat_set_host_pid(struct berth_seat *seat, int32_t host_pid)
+void berth_seat_set_host_pid(struct berth_seat *seat, int32_t host_pid,
+			     struct berth_host_pid_note note)
 {
-	if (berth_map_ours(seat->region))
-		atomic_store(&seat->region->layout->head.seats[seat->index].host_pid, host_pid);
+	struct berth_layout *layout = seat->region->layout;
+
+	if (!berth_map_ours(seat->region))
+		return;
+	atomic_store(&layout->head.seats[seat->index].host_pid, host_pid);
+	atomic_store(&layout->tail.identity[seat->index].host_pid_note,
+		     berth_host_pid_note_pack(note));
 }
 
 int berth_seat_alive(const struct berth_region *region, uint32_t index)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "region/host_pid.h"
 #include "region/region.h"
 
 struct berth_seat;
@@ -34,7 +35,9 @@ void berth_seat_leave(struct berth_seat *seat);
 void berth_seat_forget(struct berth_seat *seat);
 
 uint32_t berth_seat_index(const struct berth_seat *seat);
-void berth_seat_set_host_pid(struct berth_seat *seat, int32_t host_pid);
+/* host_pid 0 = unknown; the note says why, or where it is from. */
+void berth_seat_set_host_pid(struct berth_seat *seat, int32_t host_pid,
+			     struct berth_host_pid_note note);
 
 /* 1 alive, 0 dead or free, -errno if the kernel can't be asked. */
 BERTH_MUST_CHECK int berth_seat_alive(const struct berth_region *region, uint32_t index);

@@ -108,6 +108,7 @@ static void seat_identify(const struct berth_region *region, struct berth_snapsh
 	seat->pid = atomic_load(&from->pid);
 	seat->host_pid = atomic_load(&from->host_pid);
 	seat->foreign = berth_recover_foreign(region, seat->index);
+	seat->host_pid_note = berth_host_pid_note_unpack(atomic_load(&identity->host_pid_note));
 	seat->start_ticks = atomic_load(&identity->start_ticks);
 	seat->pid_namespace = atomic_load(&identity->pid_namespace);
 	for (uint32_t i = 0; i < region->gpu_count; i++)

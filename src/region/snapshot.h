@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "region/host_pid.h"
 #include "region/region.h"
 
 struct berth_snapshot_use {
@@ -22,6 +23,7 @@ struct berth_snapshot_seat {
 	uint32_t index;
 	int32_t pid;      /* in pid_namespace */
 	int32_t host_pid; /* 0 = unknown */
+	struct berth_host_pid_note host_pid_note;
 	uint64_t start_ticks;
 	uint64_t pid_namespace;
 	bool alive;

@@ -63,7 +63,7 @@ static int use_inherited(void *arg)
 		return 1;
 	berth_ledger_charge(house->seat, 0, BERTH_CHARGE_DATA, 1);
 	berth_ledger_refund(house->seat, 0, BERTH_CHARGE_DATA, 600 * MIB);
-	berth_seat_set_host_pid(house->seat, 1);
+	berth_seat_set_host_pid(house->seat, 1, (struct berth_host_pid_note){ 0 });
 	berth_region_gpu(house->region, 0, &gpu);
 	if (berth_ledger_room(house->region, 0, &room) != -ECHILD)
 		return 2;

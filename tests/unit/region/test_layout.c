@@ -115,7 +115,8 @@ static void test_seat_bytes(void **state)
 	assert_int_equal(berth_ledger_ask(seat, 1, BERTH_CHARGE_DATA, 5 * MIB), 0);
 	berth_ledger_charge(seat, 1, BERTH_CHARGE_CONTEXT, 3 * MIB);
 	berth_ledger_charge(seat, 1, BERTH_CHARGE_MODULE, 2 * MIB);
-	berth_seat_set_host_pid(seat, 4711);
+	berth_seat_set_host_pid(seat, 4711,
+				(struct berth_host_pid_note){ .source = BERTH_HOST_PID_BROKER });
 	assert_int_equal(u32_at(base + 0), (uint64_t)getpid());
 	assert_int_equal(u32_at(base + 4), 4711);
 	assert_int_equal(u64_at(base + 8 + 64 + 0), 3 * MIB);
