@@ -25,10 +25,10 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "account/books.h"
 #include "account/handles.h"
+#include "account/host_pid.h"
 #include "account/primary.h"
 #include "account/reserve.h"
 #include "account/room.h"
@@ -99,6 +99,7 @@ static void become_child(void)
 	BERTH_CRASH(account_child_half_forgotten);
 	berth_account_room_forget();
 	berth_settings_forget();
+	berth_host_pid_forget();
 	berth_books_forget();
 	berth_handles_forget();
 	berth_primary_forget();
@@ -290,7 +291,6 @@ static int sit_locked(const struct berth_config *config, const struct berth_acco
 		      struct berth_reason *reason)
 {
 	uint64_t start_ns = berth_clock_ns();
-	bool initial = berth_process_in_initial_pid_namespace();
 	struct berth_region_joined joined = { 0 };
 	struct berth_seat_claimed claimed = { 0 };
 	int err = join_locked(config, gpus, &joined, reason);
@@ -298,18 +298,18 @@ static int sit_locked(const struct berth_config *config, const struct berth_acco
 	if (err)
 		return err;
 	BERTH_CRASH(account_joined);
-	err = berth_seat_claim(account.region, initial ? getpid() : 0, &account.seat, &claimed,
-			       reason);
+	err = berth_seat_claim(account.region, berth_host_pid(), &account.seat, &claimed, reason);
 	if (err) {
 		berth_region_close(BERTH_TAKE_PTR(account.region));
 		return err;
 	}
+	berth_seat_set_host_pid(account.seat, berth_host_pid(), berth_host_pid_note());
 	BERTH_CRASH(account_seated);
 	berth_debug("start: region %s %s, seat %u, %llu us, %u dead seats reaped, "
 		    "host-pid tier %s",
 		    berth_region_path(account.region), joined.created ? "created" : "joined",
 		    claimed.index, (berth_clock_ns() - start_ns) / BERTH_NS_PER_US,
-		    claimed.reaped_count, initial ? "initial" : "unknown");
+		    claimed.reaped_count, berth_host_pid_source_name(berth_host_pid_note().source));
 	return 0;
 }
 
@@ -362,6 +362,8 @@ static void attach(berth_account_gpus_fn list)
 	err = berth_settings_get(&config, &reason);
 	if (!err && config->active && !config->join_only)
 		err = find_gpus(config, list, &gpus, &reason);
+	if (!err && config->active)
+		berth_host_pid_begin(config);
 
 	pthread_mutex_lock(&account.guard);
 	BERTH_CRASH(account_guarded);
@@ -415,6 +417,12 @@ bool berth_account_gpu_limited(int gpu)
 		return false;
 	berth_region_gpu(account.region, (uint32_t)gpu, &limits);
 	return limits.memory_limit_bytes != 0;
+}
+
+void berth_account_tell_host_pid(void)
+{
+	if (berth_account_state() == BERTH_ACCOUNT_ATTACHED)
+		berth_seat_set_host_pid(account.seat, berth_host_pid(), berth_host_pid_note());
 }
 
 int berth_account_ask(int gpu, enum berth_charge_kind kind, uint64_t bytes)

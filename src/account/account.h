@@ -58,6 +58,9 @@ void berth_account_refund(int gpu, enum berth_charge_kind kind, uint64_t bytes);
 /* What this process is charged on a GPU. */
 uint64_t berth_account_own_bytes(int gpu);
 
+/* Writes what is known of the host pid (host_pid.h) into this process's seat, if it has one. */
+void berth_account_tell_host_pid(void);
+
 /* The region, NULL unless attached. */
 struct berth_region *berth_account_region(void);
 
