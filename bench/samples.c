@@ -5,6 +5,8 @@
 #include "samples.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 int samples_add(struct samples *samples, uint64_t ns)
@@ -43,4 +45,21 @@ uint64_t samples_percentile(struct samples *samples, unsigned percent)
 	qsort(samples->ns, samples->count, sizeof *samples->ns, compare);
 	size_t rank = (samples->count * percent + 99) / 100;
 	return samples->ns[rank > 0 ? rank - 1 : 0];
+}
+
+int samples_log(const struct samples *samples, const char *series)
+{
+	const char *path = getenv("BENCH_SAMPLES");
+
+	if (!path)
+		return 0;
+	FILE *file = fopen(path, "ae");
+	if (!file)
+		return -errno;
+	if (ftell(file) == 0)
+		(void)fputs("series,us\n", file); /* what can't be written shows below */
+	for (size_t i = 0; i < samples->count; i++)
+		(void)fprintf(file, "%s,%.3f\n", series, (double)samples->ns[i] / 1000.0);
+	bool failed = ferror(file) != 0;
+	return (fclose(file) != 0 || failed) ? -EIO : 0;
 }

@@ -23,4 +23,8 @@ void samples_done(struct samples *samples);
 /* The smallest sample that `percent` of all don't exceed; 0 without samples. */
 uint64_t samples_percentile(struct samples *samples, unsigned percent);
 
+/* Adds all of them to the file that BENCH_SAMPLES in the environment names, a line "series,us" each,
+ * below a line that says so; without it, nothing. scripts/bench sets it, for plots. 0 or -errno. */
+BERTH_MUST_CHECK int samples_log(const struct samples *samples, const char *series);
+
 #endif

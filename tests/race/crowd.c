@@ -136,12 +136,17 @@ int crowd_gather(struct crowd *crowd, uint32_t count, crowd_act_fn act, void *ar
 	return r;
 }
 
-int crowd_step(struct crowd *crowd, struct berth_reason *reason)
+void crowd_step_begin(struct crowd *crowd)
 {
 	atomic_store(&crowd->hall->done_count, 0);
 	atomic_fetch_add(&crowd->hall->step, 1);
 	word_wake(&crowd->hall->step);
+}
+
+int crowd_step_end(struct crowd *crowd, struct berth_reason *reason)
+{
 	int r = reports_await(crowd);
+
 	if (r < 0)
 		return berth_reason_set(reason, r, "one of %u processes ended early", crowd->count);
 	for (uint32_t i = 0; i < crowd->count; i++) {
@@ -153,6 +158,12 @@ int crowd_step(struct crowd *crowd, struct berth_reason *reason)
 						strerror(-member->err));
 	}
 	return 0;
+}
+
+int crowd_step(struct crowd *crowd, struct berth_reason *reason)
+{
+	crowd_step_begin(crowd);
+	return crowd_step_end(crowd, reason);
 }
 
 uint64_t crowd_end(struct crowd *crowd, enum crowd_end end)

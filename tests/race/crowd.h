@@ -45,6 +45,11 @@ BERTH_MUST_CHECK int crowd_gather(struct crowd *crowd, uint32_t count, crowd_act
  * in it, or the first member's error, with its reason. */
 BERTH_MUST_CHECK int crowd_step(struct crowd *crowd, struct berth_reason *reason);
 
+/* The same in two halves, for who has something to do while the members are at it. A member that ends
+ * meanwhile, or any other child of this process, fails the second half. */
+void crowd_step_begin(struct crowd *crowd);
+BERTH_MUST_CHECK int crowd_step_end(struct crowd *crowd, struct berth_reason *reason);
+
 enum crowd_end {
 	CROWD_GOES,   /* each calls exit(), as a program that is done does */
 	CROWD_KILLED, /* SIGKILL for each before the first is waited for */
