@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A wait for a lock by fresh tries: for file systems whose queue can't be trusted, and where there can be no
+ * proxy. Never calls F_SETLKW.
+ */
+#ifndef BERTH_LOCK_POLL_H
+#define BERTH_LOCK_POLL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/attributes.h"
+#include "lock/descriptor.h"
+
+struct berth_poll {
+	struct berth_descriptor *descriptor;
+	int64_t byte;
+	uint64_t deadline_ns;
+	bool hinted;
+	bool patient;
+	/* Counted up, not set. */
+	uint64_t try_count;
+	uint64_t nap_count;
+	uint64_t hint_count;
+};
+
+/* 0 = taken. -ETIMEDOUT. Else what the kernel said. */
+BERTH_MUST_CHECK int berth_poll_wait(struct berth_poll *poll);
+
+#endif
