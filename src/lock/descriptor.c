@@ -103,20 +103,30 @@ static int above_standard(int fd)
 	return (int)high;
 }
 
+static bool stat_matches(const struct berth_descriptor *descriptor, const struct stat *st)
+{
+	return st->st_dev == descriptor->device && st->st_ino == descriptor->inode;
+}
+
 static int descriptor_open(const struct berth_descriptor *descriptor)
 {
 	struct stat st;
-	int fd = (int)BERTH_KERNEL_4(openat, AT_FDCWD, descriptor->path,
-				     BERTH_DESCRIPTOR_OPEN_FLAGS, 0);
-	long r;
+	long r = BERTH_KERNEL_4(newfstatat, AT_FDCWD, descriptor->path, &st, AT_SYMLINK_NOFOLLOW);
+	int fd;
 
+	/* Looked at first: another file must not even be opened, as this process may have locks of it, which
+	 * the close would drop. */
+	if (r < 0 || !stat_matches(descriptor, &st))
+		return r == -EACCES ? -EACCES : -ESTALE;
+	fd = (int)BERTH_KERNEL_4(openat, AT_FDCWD, descriptor->path, BERTH_DESCRIPTOR_OPEN_FLAGS,
+				 0);
 	if (fd < 0)
 		return fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR ? -ESTALE : fd;
 	fd = above_standard(fd);
 	if (fd < 0)
 		return fd;
 	r = BERTH_KERNEL_2(fstat, fd, &st);
-	if (r == 0 && (st.st_dev != descriptor->device || st.st_ino != descriptor->inode))
+	if (r == 0 && !stat_matches(descriptor, &st))
 		r = -ESTALE;
 	if (r < 0) {
 		(void)BERTH_KERNEL_1(close, fd); /* another file's: no lock of ours is dropped */

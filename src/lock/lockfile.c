@@ -311,7 +311,7 @@ void berth_lockfile_forget_all(void)
 	for (; file != NULL; file = file->next) {
 		for (struct berth_lockbyte *byte = file->bytes; byte != NULL; byte = byte->next) {
 			berth_guard_forget(&byte->guard);
-			atomic_store_explicit(&byte->holder, NULL, memory_order_relaxed);
+			atomic_store_explicit(&byte->holder, 0, memory_order_relaxed);
 			atomic_store_explicit(&byte->broken, 0, memory_order_relaxed);
 		}
 	}

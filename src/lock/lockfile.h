@@ -18,8 +18,6 @@
 #include "lock/descriptor.h"
 #include "lock/guard.h"
 
-struct berth_recordlock;
-
 struct berth_lockfile {
 	struct berth_lockfile *next; /* entries are never freed, only used for another file */
 	uint32_t use_count;          /* under the mutex; 0 = this entry is free */
@@ -28,14 +26,17 @@ struct berth_lockfile {
 	bool blocks; /* of a class whose kernel queue can be trusted */
 };
 
+#define BERTH_HOLDER_BUSY ((uintptr_t)1)
+
 struct berth_lockbyte {
 	struct berth_lockbyte *next;
 	struct berth_lockfile *file;
 	int64_t byte;
 	uint32_t use_count; /* under the mutex */
 	struct berth_guard guard;
-	/* Through which lock it is held. Written by who has the guard, cleared by whoever ends the hold. */
-	_Atomic(const struct berth_recordlock *) holder;
+	/* Through which lock it is held, 0 = not. Written by who has the guard, cleared by whoever ends the hold.
+	 * BERTH_HOLDER_BUSY: a thread is taking a lost lock again, and the hold can't end meanwhile. */
+	_Atomic uintptr_t holder;
 	_Atomic uint32_t broken;       /* by the keeper: the hold was lost and taken again */
 	_Atomic uint64_t broken_count; /* how often */
 };

@@ -79,6 +79,7 @@ struct berth_recordlock {
 BERTH_PRINTF(4, 5)
 static void report(struct berth_recordlock *lock, enum told once, int err, const char *format, ...)
 {
+	int saved_errno = errno;
 	char text[256];
 	va_list args;
 
@@ -91,6 +92,7 @@ static void report(struct berth_recordlock *lock, enum told once, int err, const
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	lock->report(lock->report_arg, err, text);
+	errno = saved_errno;
 }
 
 /* Not a read-modify-write: only who has the guard writes. */
@@ -243,6 +245,8 @@ static int block_wait(struct berth_recordlock *lock, struct berth_patience *pati
 
 static void owner_fill(struct berth_recordlock_owner *owner, pid_t pid)
 {
+	BERTH_UNCANCELLED;
+	int saved_errno = errno;
 	struct berth_process_stat stat;
 	int r;
 
@@ -255,6 +259,7 @@ static void owner_fill(struct berth_recordlock_owner *owner, pid_t pid)
 							  .start_ticks = stat.start_ticks };
 	else if (r != -ESRCH)
 		owner->pid = pid; /* /proc doesn't show it */
+	errno = saved_errno;
 }
 
 static pid_t owner_ask(struct berth_recordlock *lock)
@@ -268,25 +273,33 @@ static pid_t owner_ask(struct berth_recordlock *lock)
 	return answer.l_pid;
 }
 
-static void hold_begin(struct berth_recordlock *lock)
+static void keeper_begin(struct berth_recordlock *lock)
 {
-	struct berth_lockbyte *byte = lock->byte;
+	int saved_errno = errno;
+	int r;
 
-	berth_descriptor_learn_naming(&byte->file->descriptor, byte->byte, berth_lock_pid());
-	atomic_store_explicit(&byte->broken, 0, memory_order_relaxed);
-	/* Release pairs with the acquire in hold_is_ours. */
-	atomic_store_explicit(&byte->holder, lock, memory_order_release);
-	BERTH_CRASH(lock_held);
-	if ((lock->flags & BERTH_RECORDLOCK_KEEP) == 0)
-		return;
-	lock->broken_before = atomic_load_explicit(&byte->broken_count, memory_order_relaxed);
-	int r = berth_keeper_start(byte, &lock->keeper);
-
+	lock->keeper = NULL; /* in a fork child it was the parent's */
+	lock->broken_before = atomic_load_explicit(&lock->byte->broken_count, memory_order_relaxed);
+	r = berth_keeper_start(lock->byte, &lock->keeper);
+	errno = saved_errno;
 	if (r < 0)
 		report(lock, TOLD_NO_KEEPER, r,
 		       "no task can be made to look after the hold: a foreign close is only seen "
 		       "when it is checked");
 	BERTH_CRASH(lock_kept);
+}
+
+static void hold_begin(struct berth_recordlock *lock)
+{
+	struct berth_lockbyte *byte = lock->byte;
+
+	BERTH_CRASH(lock_held);
+	berth_descriptor_learn_naming(&byte->file->descriptor, byte->byte, berth_lock_pid());
+	atomic_store_explicit(&byte->broken, 0, memory_order_relaxed);
+	if ((lock->flags & BERTH_RECORDLOCK_KEEP) != 0)
+		keeper_begin(lock);
+	/* Release pairs with the acquires of holder: the keeper is seen with it. */
+	atomic_store_explicit(&byte->holder, (uintptr_t)lock, memory_order_release);
 }
 
 static int wait_in_turn(struct berth_recordlock *lock, struct berth_patience *patience)
@@ -363,52 +376,69 @@ int berth_recordlock_take(struct berth_recordlock *lock, int64_t timeout_ms,
 static bool hold_is_ours(const struct berth_recordlock *lock)
 {
 	(void)berth_lock_epoch(); /* a bare clone's child forgets here */
-	return atomic_load_explicit(&lock->byte->holder, memory_order_acquire) == lock;
+	return (atomic_load_explicit(&lock->byte->holder, memory_order_acquire) &
+		~BERTH_HOLDER_BUSY) == (uintptr_t)lock;
 }
 
-/* Of several threads that end it one does. */
-static bool hold_end(struct berth_recordlock *lock)
+/* From held to busy or to not held. Of several threads that try one succeeds; false: it isn't held any more. */
+static bool hold_change(struct berth_recordlock *lock, uintptr_t to)
 {
-	const struct berth_recordlock *holder = lock;
+	uintptr_t holder = (uintptr_t)lock;
 
-	if (!atomic_compare_exchange_strong_explicit(&lock->byte->holder, &holder, NULL,
-						     memory_order_acquire, memory_order_relaxed))
-		return false;
-	if (lock->keeper != NULL) {
-		berth_keeper_stop(BERTH_TAKE_PTR(lock->keeper));
-		atomic_fetch_add_explicit(
-			&lock->lost_count,
-			atomic_load_explicit(&lock->byte->broken_count, memory_order_relaxed) -
-				lock->broken_before,
-			memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&lock->byte->holder, &holder, to,
+						      memory_order_acquire, memory_order_relaxed)) {
+		if ((holder & ~BERTH_HOLDER_BUSY) != (uintptr_t)lock)
+			return false;
+		/* Busy for one lock call: or the compare failed for no reason. */
+		holder = (uintptr_t)lock;
+		(void)BERTH_KERNEL_1(sched_yield, 0);
 	}
 	return true;
 }
 
-/* Not held by the kernel's account, or it can't be told: take it again. */
+/* After hold_change: what goes with the hold. */
+static void hold_clean(struct berth_recordlock *lock)
+{
+	struct berth_lockbyte *byte = lock->byte;
+
+	if (lock->keeper == NULL)
+		return;
+	berth_keeper_stop(BERTH_TAKE_PTR(lock->keeper));
+	atomic_fetch_add_explicit(&lock->lost_count,
+				  atomic_load_explicit(&byte->broken_count, memory_order_relaxed) -
+					  lock->broken_before,
+				  memory_order_relaxed);
+}
+
+/* Not held by the kernel's account, or it can't be told: take it again. The hold is busy, so no other thread gives it
+ * back in the middle and leaves the byte locked by nobody. */
 static int hold_renew(struct berth_recordlock *lock)
 {
 	struct berth_lockbyte *byte = lock->byte;
-	int r = berth_descriptor_set(&byte->file->descriptor, F_SETLK, F_WRLCK, byte->byte);
+	int r;
 
+	if (!hold_change(lock, (uintptr_t)lock | BERTH_HOLDER_BUSY))
+		return -EPERM;
+	r = berth_descriptor_set(&byte->file->descriptor, F_SETLK, F_WRLCK, byte->byte);
+	if (r == -EAGAIN) {
+		hold_clean(lock);
+		atomic_store_explicit(&byte->holder, 0, memory_order_relaxed);
+		berth_guard_leave(&byte->guard);
+		report(lock, 0, -EOWNERDEAD,
+		       "a close of the file elsewhere in this process had dropped the lock: "
+		       "somebody else has it");
+		return -EOWNERDEAD;
+	}
 	if (r == 0) {
 		atomic_fetch_add_explicit(&lock->lost_count, 1, memory_order_relaxed);
-		/* By the keeper, which found the same. */
-		atomic_store_explicit(&byte->broken, 0, memory_order_relaxed);
-		report(lock, 0, -EINTR,
-		       "a close of the file elsewhere in this process had dropped the lock: taken "
-		       "again");
-		return 1;
+		atomic_store_explicit(&byte->broken, 0, memory_order_relaxed); /* found by both */
 	}
-	if (r != -EAGAIN)
+	atomic_store_explicit(&byte->holder, (uintptr_t)lock, memory_order_release);
+	if (r < 0)
 		return r;
-	if (!hold_end(lock))
-		return -EPERM;
-	berth_guard_leave(&byte->guard);
-	report(lock, 0, -EOWNERDEAD,
-	       "a close of the file elsewhere in this process had dropped the lock: somebody else "
-	       "has it");
-	return -EOWNERDEAD;
+	report(lock, 0, -EINTR,
+	       "a close of the file elsewhere in this process had dropped the lock: taken again");
+	return 1;
 }
 
 int berth_recordlock_check(struct berth_recordlock *lock)
@@ -423,7 +453,8 @@ int berth_recordlock_check(struct berth_recordlock *lock)
 		return r;
 	if (r == 0)
 		return hold_renew(lock);
-	if (atomic_exchange_explicit(&byte->broken, 0, memory_order_acquire) == 0)
+	if (atomic_load_explicit(&byte->broken, memory_order_relaxed) == 0 ||
+	    atomic_exchange_explicit(&byte->broken, 0, memory_order_acquire) == 0)
 		return 0;
 	report(lock, 0, -EINTR,
 	       "a close of the file elsewhere in this process had dropped the lock: it was taken "
@@ -446,8 +477,9 @@ int berth_recordlock_give(struct berth_recordlock *lock)
 	struct berth_lockbyte *byte = lock->byte;
 	int r;
 
-	if (!hold_is_ours(lock) || !hold_end(lock))
+	if (!hold_is_ours(lock) || !hold_change(lock, 0))
 		return -EPERM;
+	hold_clean(lock);
 	BERTH_CRASH(lock_giving);
 	r = berth_descriptor_set_once(&byte->file->descriptor, F_SETLK, F_UNLCK, byte->byte);
 	BERTH_CRASH(lock_given);

@@ -33,6 +33,8 @@ static const char *const suites[][2] = {
 	{ "region/limits", "limits" },
 	{ "region/", "region" },
 	{ "account/", "account" },
+	{ "lock/", "recordlock" },
+	{ "interpose/probe", "host_pid_crash.sh of tests/e2e" },
 };
 
 static const struct {
