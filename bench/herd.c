@@ -94,8 +94,8 @@ static int herd_print(struct herd *herd, uint32_t count)
 static int size_run(const struct lock_stage *stage, uint32_t count, bool quick,
 		    struct berth_reason *reason)
 {
-	unsigned rounds = quick ? 7 : 31;
-	unsigned polling_rounds = quick ? 3 : 7;
+	unsigned rounds = quick ? 15 : 51;
+	unsigned polling_rounds = quick ? 7 : 15;
 	int r = 0;
 
 	for (size_t h = 0; r == 0 && h < HERD_COUNT; h++) {
@@ -132,8 +132,8 @@ static int run(bool quick, struct berth_reason *reason)
 		r = size_run(&stage, 512, quick, reason);
 	if (r < 0)
 		return r; /* everybody ends with us */
-	lock_nursery_close(&nursery);
-	return lock_stage_close(&stage, reason);
+	r = lock_nursery_close(&nursery, reason);
+	return r < 0 ? r : lock_stage_close(&stage, reason);
 }
 
 int main(int argc, char **argv)

@@ -21,7 +21,7 @@
 enum { OWNER_TIMEOUT_MS = 10 * 1000 };
 
 struct lock_cradle {
-	const struct lock_way *way;
+	const struct lock_way *way; /* NULL: none is wanted any more */
 	char path[PATH_MAX + 64];
 	size_t resident_bytes;
 	pid_t pid;
@@ -69,6 +69,9 @@ static int act(void *arg, unsigned step, struct crowd_member *self)
 	(void)step;
 	if (owner > 0)
 		(void)waitpid(owner, NULL, 0); /* it was killed */
+	owner = 0;
+	if (!cradle->way)
+		return 0;
 	atomic_store(&cradle->holds, false);
 	owner = fork();
 	if (owner < 0)
@@ -114,10 +117,12 @@ int lock_nursery_owner(struct lock_nursery *nursery, const struct lock_way *way,
 	return r;
 }
 
-void lock_nursery_close(struct lock_nursery *nursery)
+int lock_nursery_close(struct lock_nursery *nursery, struct berth_reason *reason)
 {
-	(void)crowd_end(&nursery->crowd, CROWD_GOES); /* when it ends doesn't matter */
-	if (nursery->cradle)
-		(void)munmap(nursery->cradle, sizeof *nursery->cradle); /* we mapped it */
+	nursery->cradle->way = NULL;
+	int r = crowd_step(&nursery->crowd, reason);
+	(void)crowd_end(&nursery->crowd, CROWD_GOES);           /* when it ends doesn't matter */
+	(void)munmap(nursery->cradle, sizeof *nursery->cradle); /* can't fail: we mapped it */
 	nursery->cradle = NULL;
+	return r;
 }

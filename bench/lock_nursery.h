@@ -25,6 +25,7 @@ BERTH_MUST_CHECK int lock_nursery_open(struct lock_nursery *nursery, struct bert
 BERTH_MUST_CHECK int lock_nursery_owner(struct lock_nursery *nursery, const struct lock_way *way,
 					const char *path, size_t resident_bytes, pid_t *ret_pid,
 					struct berth_reason *reason);
-void lock_nursery_close(struct lock_nursery *nursery);
+/* The last owner must be dead. */
+BERTH_MUST_CHECK int lock_nursery_close(struct lock_nursery *nursery, struct berth_reason *reason);
 
 #endif

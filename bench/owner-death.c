@@ -203,8 +203,8 @@ static int run(bool quick, struct berth_reason *reason)
 		samples_done(&all[s].small);
 		samples_done(&all[s].big);
 	}
-	lock_nursery_close(&nursery);
-	return lock_stage_close(&stage, reason);
+	r = lock_nursery_close(&nursery, reason);
+	return r < 0 ? r : lock_stage_close(&stage, reason);
 }
 
 int main(int argc, char **argv)
