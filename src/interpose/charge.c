@@ -8,6 +8,7 @@
 
 #include "account/account.h"
 #include "interpose/gpu.h"
+#include "interpose/probe.h"
 
 /* Every refusal of memory is out-of-memory, also on a GPU that is not of the share: anything else makes
  * a framework give up where it would free its caches and retry. */
@@ -90,6 +91,7 @@ CUresult berth_charge_device(struct berth_charge *ret_charge, CUdevice device, u
 		return res;
 	ret_charge->counted = true;
 	ret_charge->gpu = berth_gpu_of_device(device);
+	ret_charge->device = device;
 	return ask(ret_charge, bytes);
 }
 
@@ -120,6 +122,7 @@ CUresult berth_charge_settle(struct berth_charge *charge, CUresult res,
 				      .owner = charge->owner,
 				      .gpu = (uint8_t)charge->gpu };
 	berth_books_enter(key_class, key, &block);
+	berth_probe_allocation(charge->gpu, charge->device);
 	return res;
 }
 

@@ -13,6 +13,7 @@
 #include "interpose/gpu.h"
 #include "interpose/growth.h"
 #include "interpose/pool.h"
+#include "interpose/probe.h"
 #include "interpose/real.h"
 #include "interpose/turn.h"
 
@@ -20,6 +21,7 @@
 struct making {
 	bool counted;
 	int gpu;
+	CUdevice device;
 	struct berth_turn turn;
 	struct berth_growth growth;
 };
@@ -29,12 +31,13 @@ static void make_in_turn(struct making *making, bool (*needless)(int gpu))
 	berth_turn_take(making->gpu, needless, &making->turn);
 	if (!needless || !needless(making->gpu))
 		berth_growth_begin(making->gpu, &making->growth);
+	berth_probe_before_context(&making->growth);
 }
 
 /* A program that is refused gets no context either: what it would take couldn't be charged. */
 static CUresult begin(struct making *making, CUdevice device, bool (*needless)(int gpu))
 {
-	*making = (struct making){ .gpu = -1 };
+	*making = (struct making){ .gpu = -1, .device = device };
 	if (berth_account_state() == BERTH_ACCOUNT_REFUSED)
 		return berth_error_to_cuda(berth_account_error());
 	if (!berth_gpu_attached())
@@ -48,8 +51,12 @@ static CUresult begin(struct making *making, CUdevice device, bool (*needless)(i
 
 static CUresult created(struct making *making, CUresult res, const CUcontext *context)
 {
-	uint64_t bytes = berth_growth_end(&making->growth);
+	uint64_t bytes;
 
+	/* First: who knows its own pid measures its own growth. */
+	if (res == CUDA_SUCCESS && making->counted)
+		berth_probe_context(making->gpu, making->device);
+	bytes = berth_growth_end(&making->growth);
 	if (res == CUDA_SUCCESS && making->counted && context)
 		berth_books_enter_context((uintptr_t)*context, making->gpu, bytes);
 	berth_turn_give(&making->turn);
@@ -192,6 +199,8 @@ BERTH_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 		making.gpu = berth_gpu_of_device(device);
 	if (res == CUDA_SUCCESS)
 		res = REAL(cuDevicePrimaryCtxRetain, ctx, device);
+	if (res == CUDA_SUCCESS && making.counted)
+		berth_probe_context(making.gpu, device);
 	bytes = berth_growth_end(&making.growth);
 	if (res == CUDA_SUCCESS && ctx && making.gpu >= 0)
 		berth_primary_retained(making.gpu, (uintptr_t)*ctx, bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From NVML, by the difference of two looks. Where our pid is the one that NVML speaks (the initial pid
- * namespace) it is what NVML books for this very process. Elsewhere our entry can't be told from a
+ * From NVML, by the difference of two looks. Where our host pid is known it is what NVML books for
+ * this very process. Elsewhere our entry can't be told from a
  * neighbour's that grew meanwhile: the least that any one process grew by is charged, since too much
  * would refuse this share's asks for what a neighbour did. Where NVML lists nobody (it hides what
  * a container can't see), the whole GPU's difference is all there is; no context takes more than
@@ -12,10 +12,8 @@
  */
 #include "interpose/growth.h"
 
-#include <unistd.h>
-
 #include "account/account.h"
-#include "base/process.h"
+#include "account/host_pid.h"
 #include "interpose/real.h"
 
 #define UNLISTED_MAX_BYTES (512ULL << 20)
@@ -148,7 +146,5 @@ uint64_t berth_growth_end(const struct berth_growth *growth)
 	(void)REAL_NVML(nvmlShutdown); /* balances berth_growth_begin's init */
 	if (!seen)
 		return 0;
-	return berth_growth_between(
-		&growth->before, &after,
-		berth_process_in_initial_pid_namespace() ? (unsigned int)getpid() : 0);
+	return berth_growth_between(&growth->before, &after, (unsigned int)berth_host_pid());
 }

@@ -13,6 +13,7 @@
 #include "interpose/errors.h"
 #include "interpose/gpu.h"
 #include "interpose/pool.h"
+#include "interpose/probe.h"
 #include "interpose/real.h"
 #include "interpose/turn.h"
 
@@ -39,6 +40,7 @@ static void forget(void)
 	berth_turn_forget();
 	berth_place_forget();
 	berth_pools_forget();
+	berth_probe_forget();
 }
 
 enum berth_account_state berth_attach(void)
