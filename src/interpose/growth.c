@@ -20,28 +20,20 @@
 /* Looks that other threads' allocations fell into, before one of them is taken as it is. */
 #define LOOK_TRIES 3
 
-static bool look_once(nvmlDevice_t device, struct berth_growth_look *ret_look)
+/* Without a list it is an empty one. */
+static bool look_once(nvmlDevice_t device, struct berth_growth_look *look)
 {
-	nvmlProcessInfo_t infos[BERTH_GROWTH_PROCESS_MAX] = { 0 };
-	unsigned int count = BERTH_GROWTH_PROCESS_MAX;
 	nvmlMemory_t memory = { 0 };
 
 	if (REAL_NVML(nvmlDeviceGetMemoryInfo, device, &memory) != NVML_SUCCESS)
 		return false;
-	ret_look->used_bytes = memory.used;
-	ret_look->count = 0;
-	if (REAL_NVML(nvmlDeviceGetComputeRunningProcesses_v3, device, &count, infos) !=
-	    NVML_SUCCESS)
-		return true;
-	for (unsigned int i = 0; i < count && i < BERTH_GROWTH_PROCESS_MAX; i++) {
-		if (infos[i].usedGpuMemory == NVML_VALUE_NOT_AVAILABLE_ULL)
-			continue;
-		ret_look->processes[ret_look->count].pid = infos[i].pid;
-		ret_look->processes[ret_look->count++].bytes = infos[i].usedGpuMemory;
-	}
+	look->used_bytes = memory.used;
+	berth_process_list_done(&look->processes);
+	berth_process_list_read(device, &look->processes);
 	return true;
 }
 
+/* The list is to be freed, whatever the answer is. */
 static bool look(nvmlDevice_t device, int gpu, struct berth_growth_look *ret_look)
 {
 	for (int i = 0; i < LOOK_TRIES; i++) {
@@ -54,21 +46,6 @@ static bool look(nvmlDevice_t device, int gpu, struct berth_growth_look *ret_loo
 			break;
 	}
 	return true;
-}
-
-/* A process may be listed more than once: once for each of its contexts. */
-static uint64_t bytes_of(const struct berth_growth_look *seen, unsigned int pid, bool *ret_listed)
-{
-	uint64_t sum = 0;
-
-	*ret_listed = false;
-	for (unsigned int i = 0; i < seen->count; i++) {
-		if (seen->processes[i].pid != pid)
-			continue;
-		sum += seen->processes[i].bytes;
-		*ret_listed = true;
-	}
-	return sum;
 }
 
 static uint64_t grown(uint64_t before, uint64_t after)
@@ -84,45 +61,89 @@ static uint64_t grown_uncharged(uint64_t before, uint64_t after,
 	return grown(before + last->charged_bytes, after + first->charged_bytes);
 }
 
-uint64_t berth_growth_between(const struct berth_growth_look *before,
-			      const struct berth_growth_look *after, unsigned int own_pid)
+/* Who is listed twice is looked at once. */
+static bool is_first(const struct berth_process_list *list, uint32_t entry)
 {
-	uint64_t whole = grown_uncharged(before->used_bytes, after->used_bytes, before, after);
-	uint64_t least = 0;
-	bool found = false;
-	bool listed, was_listed;
-
-	if (own_pid) {
-		uint64_t own = bytes_of(after, own_pid, &listed);
-
-		if (listed)
-			return grown_uncharged(bytes_of(before, own_pid, &was_listed), own, before,
-					       after);
+	for (uint32_t i = 0; i < entry; i++) {
+		if (list->entries[i].pid == list->entries[entry].pid)
+			return false;
 	}
-	for (unsigned int i = 0; !own_pid && i < after->count; i++) {
-		unsigned int pid = after->processes[i].pid;
-		uint64_t one =
-			grown(bytes_of(before, pid, &was_listed), bytes_of(after, pid, &listed));
+	return true;
+}
 
+/* Who is new in the list may be us, also if its context took nothing: *ret_new. */
+static uint64_t process_grown(const struct berth_growth_look *before,
+			      const struct berth_growth_look *after, unsigned int pid,
+			      bool *ret_new)
+{
+	bool was_listed, listed;
+	uint64_t first = berth_process_list_bytes(&before->processes, pid, &was_listed);
+
+	*ret_new = !was_listed;
+	return grown(first, berth_process_list_bytes(&after->processes, pid, &listed));
+}
+
+/* Not listed yet, as NVML is late: all that nobody else grew by. */
+static uint64_t unlisted_grown(const struct berth_growth_look *before,
+			       const struct berth_growth_look *after)
+{
+	uint64_t left = grown_uncharged(before->used_bytes, after->used_bytes, before, after);
+	bool is_new;
+
+	for (uint32_t i = 0; i < after->processes.count; i++) {
+		if (is_first(&after->processes, i))
+			left = grown(process_grown(before, after, after->processes.entries[i].pid,
+						   &is_new),
+				     left);
+	}
+	return left < UNLISTED_MAX_BYTES ? left : UNLISTED_MAX_BYTES;
+}
+
+/* Whoever grew least, of those that grew or are new. false: nobody. */
+static bool least_grown(const struct berth_growth_look *before,
+			const struct berth_growth_look *after, uint64_t *ret_bytes)
+{
+	bool found = false;
+	bool is_new;
+
+	for (uint32_t i = 0; i < after->processes.count; i++) {
+		uint64_t one;
+
+		if (!is_first(&after->processes, i))
+			continue;
+		one = process_grown(before, after, after->processes.entries[i].pid, &is_new);
 		/* A neighbour's that stayed as it is doesn't grow by what we gave back. */
 		one = grown(grown(before->charged_bytes, after->charged_bytes), one);
-		/* Who is new in the list may be us, also if its context took nothing. */
-		if ((one || !was_listed) && (!found || one < least)) {
-			least = one;
+		if ((one || is_new) && (!found || one < *ret_bytes)) {
+			*ret_bytes = one;
 			found = true;
 		}
 	}
-	if (found)
-		return least;
-	return whole < UNLISTED_MAX_BYTES ? whole : UNLISTED_MAX_BYTES;
+	return found;
+}
+
+uint64_t berth_growth_between(const struct berth_growth_look *before,
+			      const struct berth_growth_look *after, unsigned int own_pid)
+{
+	bool was_listed, listed = false;
+	uint64_t bytes = 0;
+
+	if (own_pid)
+		bytes = berth_process_list_bytes(&after->processes, own_pid, &listed);
+	if (listed)
+		return grown_uncharged(
+			berth_process_list_bytes(&before->processes, own_pid, &was_listed), bytes,
+			before, after);
+	if (!own_pid && least_grown(before, after, &bytes))
+		return bytes;
+	return unlisted_grown(before, after);
 }
 
 void berth_growth_begin(int gpu, struct berth_growth *ret_growth)
 {
 	struct berth_region_gpu of_region;
 
-	ret_growth->running = false;
-	ret_growth->gpu = gpu;
+	*ret_growth = (struct berth_growth){ .gpu = gpu };
 	if (!berth_account_gpu_limited(gpu))
 		return;
 	berth_region_gpu(berth_account_region(), (uint32_t)gpu, &of_region);
@@ -131,20 +152,25 @@ void berth_growth_begin(int gpu, struct berth_growth *ret_growth)
 	ret_growth->running = REAL_NVML(nvmlDeviceGetHandleByUUID, of_region.uuid,
 					&ret_growth->device) == NVML_SUCCESS &&
 			      look(ret_growth->device, gpu, &ret_growth->before);
-	if (!ret_growth->running)
+	if (!ret_growth->running) {
+		berth_process_list_done(&ret_growth->before.processes);
 		(void)REAL_NVML(nvmlShutdown); /* balances the init above */
+	}
 }
 
-uint64_t berth_growth_end(const struct berth_growth *growth)
+uint64_t berth_growth_end(struct berth_growth *growth)
 {
 	struct berth_growth_look after = { 0 };
-	bool seen;
+	uint64_t bytes = 0;
 
 	if (!growth->running)
 		return 0;
-	seen = look(growth->device, growth->gpu, &after);
+	if (look(growth->device, growth->gpu, &after))
+		bytes = berth_growth_between(&growth->before, &after,
+					     (unsigned int)berth_host_pid());
 	(void)REAL_NVML(nvmlShutdown); /* balances berth_growth_begin's init */
-	if (!seen)
-		return 0;
-	return berth_growth_between(&growth->before, &after, (unsigned int)berth_host_pid());
+	berth_process_list_done(&after.processes);
+	berth_process_list_done(&growth->before.processes);
+	growth->running = false;
+	return bytes;
 }

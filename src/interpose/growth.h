@@ -9,17 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "driver/nvml_types.h"
-
-#define BERTH_GROWTH_PROCESS_MAX 256
+#include "interpose/process_list.h"
 
 /* Who holds what on the GPU, as NVML tells it. */
 struct berth_growth_look {
-	unsigned int count;
-	struct {
-		unsigned int pid;
-		uint64_t bytes;
-	} processes[BERTH_GROWTH_PROCESS_MAX];
+	struct berth_process_list processes;
 	uint64_t used_bytes;    /* of the whole GPU */
 	uint64_t charged_bytes; /* to this process by its share */
 };
@@ -33,8 +27,8 @@ struct berth_growth {
 
 /* Before the call. Does nothing, and costs nothing, on a GPU without a memory limit. */
 void berth_growth_begin(int gpu, struct berth_growth *ret_growth);
-/* After it: bytes, 0 if nothing can be told. */
-uint64_t berth_growth_end(const struct berth_growth *growth);
+/* After it, once: bytes, 0 if nothing can be told. */
+uint64_t berth_growth_end(struct berth_growth *growth);
 
 /* The arithmetic: own_pid is ours as NVML would list it, 0 = unknown. Pure. */
 uint64_t berth_growth_between(const struct berth_growth_look *before,

@@ -31,8 +31,6 @@
 #define ROUND_MAX    10
 #define PAUSE_NS     (20 * BERTH_NS_PER_MS)
 #define LOCK_WAIT_NS (2 * BERTH_NS_PER_S)
-#define LIST_SPARE   16U /* who comes between two calls */
-#define LIST_TRIES   3
 
 static _Atomic bool context_made;
 
@@ -55,56 +53,15 @@ static void lacks(struct probe *probe, enum berth_host_pid_missing missing, cons
 	(void)berth_reason_set(&probe->why, 0, "%s", why);
 }
 
-/* Those whose memory is told. false: no list. */
-static bool look_fill(nvmlProcessInfo_t *infos, unsigned int count, struct berth_probe_look *look)
-{
-	look->entries = calloc(count ? count : 1, sizeof(*look->entries));
-	if (!look->entries)
-		return false;
-	for (unsigned int i = 0; i < count; i++) {
-		if (infos[i].usedGpuMemory == NVML_VALUE_NOT_AVAILABLE_ULL)
-			continue;
-		look->entries[look->count].pid = infos[i].pid;
-		look->entries[look->count++].bytes = infos[i].usedGpuMemory;
-	}
-	return true;
-}
-
-static bool look_take(nvmlDevice_t device, struct berth_probe_look *look)
-{
-	unsigned int room = 0;
-	unsigned int count = 0;
-	nvmlReturn_t result = NVML_ERROR_UNKNOWN;
-	nvmlProcessInfo_t *infos = NULL;
-	bool taken;
-
-	for (int i = 0; i < LIST_TRIES; i++) {
-		nvmlProcessInfo_t *larger;
-
-		room = count + LIST_SPARE;
-		larger = realloc(infos, room * sizeof(*infos));
-		if (!larger)
-			break;
-		infos = larger;
-		count = room;
-		result = REAL_NVML(nvmlDeviceGetComputeRunningProcesses_v3, device, &count, infos);
-		if (result != NVML_ERROR_INSUFFICIENT_SIZE)
-			break;
-	}
-	taken = result == NVML_SUCCESS && look_fill(infos, count < room ? count : room, look);
-	free(infos);
-	return taken;
-}
-
-static void looks_done(struct berth_probe_look looks[BERTH_PROBE_LOOKS])
+static void looks_done(struct berth_process_list looks[BERTH_PROBE_LOOKS])
 {
 	for (int i = 0; i < BERTH_PROBE_LOOKS; i++)
-		free(looks[i].entries);
+		berth_process_list_done(&looks[i]);
 }
 
-static bool look(struct probe *probe, struct berth_probe_look *ret_look)
+static bool look(struct probe *probe, struct berth_process_list *ret_look)
 {
-	if (!look_take(probe->nvml, ret_look)) {
+	if (!berth_process_list_read(probe->nvml, ret_look)) {
 		lacks(probe, BERTH_HOST_PID_NO_LIST, "NVML does not list the processes of the GPU");
 		return false;
 	}
@@ -144,7 +101,7 @@ static void block_give(const struct probe *probe, uint64_t bytes,
 	berth_account_refund(probe->gpu, BERTH_CHARGE_DATA, bytes);
 }
 
-static bool steps(struct probe *probe, struct berth_probe_look looks[BERTH_PROBE_LOOKS],
+static bool steps(struct probe *probe, struct berth_process_list looks[BERTH_PROBE_LOOKS],
 		  uint64_t first_bytes, uint64_t second_bytes)
 {
 	CUmemGenericAllocationHandle first, second;
@@ -201,7 +158,7 @@ static bool has_room(struct probe *probe, uint64_t bytes)
 /* With the lock. 0 = not told apart. */
 static unsigned int round_locked(struct probe *probe)
 {
-	struct berth_probe_look looks[BERTH_PROBE_LOOKS] = { 0 };
+	struct berth_process_list looks[BERTH_PROBE_LOOKS] = { 0 };
 	uint64_t first_bytes = random_bytes(probe);
 	uint64_t second_bytes = random_bytes(probe);
 	unsigned int pid = 0;
@@ -387,8 +344,8 @@ void berth_probe_before_context(const struct berth_growth *growth)
 	if (!growth->running || berth_host_pid_note().source != BERTH_HOST_PID_BROKER ||
 	    atomic_load_explicit(&context_made, memory_order_relaxed))
 		return;
-	for (unsigned int i = 0; i < growth->before.count; i++) {
-		if (growth->before.processes[i].pid == pid) {
+	for (unsigned int i = 0; i < growth->before.processes.count; i++) {
+		if (growth->before.processes.entries[i].pid == pid) {
 			berth_host_pid_refute();
 			return;
 		}

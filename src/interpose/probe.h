@@ -26,8 +26,8 @@
 #include <stdint.h>
 
 #include "driver/cuda_types.h"
-#include "driver/nvml_types.h"
 #include "interpose/growth.h"
+#include "interpose/process_list.h"
 
 /* A context is about to be made: if a broker told our host pid and a process of that pid is on the GPU
  * already, though we never were, it isn't ours. */
@@ -41,21 +41,11 @@ void berth_probe_allocation(int gpu, CUdevice device);
 /* In a fork child. */
 void berth_probe_forget(void);
 
-/* What a look saw of one process; one with two contexts may be listed twice. */
-struct berth_probe_entry {
-	unsigned int pid;
-	uint64_t bytes;
-};
-struct berth_probe_look {
-	uint32_t count;
-	struct berth_probe_entry *entries;
-};
-
 enum { BERTH_PROBE_LOOKS = 4 };
 
 /* The pid whose bytes went up by first_bytes, up by second_bytes, and down by both, from look to look; 0 if
  * there is none or more than one. Pure. */
-unsigned int berth_probe_match(const struct berth_probe_look looks[BERTH_PROBE_LOOKS],
+unsigned int berth_probe_match(const struct berth_process_list looks[BERTH_PROBE_LOOKS],
 			       uint64_t first_bytes, uint64_t second_bytes);
 
 #endif

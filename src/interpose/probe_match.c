@@ -4,36 +4,23 @@
  */
 #include "interpose/probe.h"
 
-/* false: not listed. */
-static bool bytes_of(const struct berth_probe_look *look, unsigned int pid, uint64_t *ret_bytes)
-{
-	uint64_t sum = 0;
-	bool listed = false;
-
-	for (uint32_t i = 0; i < look->count; i++) {
-		if (look->entries[i].pid != pid)
-			continue;
-		sum += look->entries[i].bytes;
-		listed = true;
-	}
-	*ret_bytes = sum;
-	return listed;
-}
-
-static bool moved_so(const struct berth_probe_look looks[BERTH_PROBE_LOOKS], unsigned int pid,
+static bool moved_so(const struct berth_process_list looks[BERTH_PROBE_LOOKS], unsigned int pid,
 		     uint64_t first_bytes, uint64_t second_bytes)
 {
 	uint64_t bytes[BERTH_PROBE_LOOKS];
 
 	for (int i = 0; i < BERTH_PROBE_LOOKS; i++) {
-		if (!bytes_of(&looks[i], pid, &bytes[i]))
+		bool listed;
+
+		bytes[i] = berth_process_list_bytes(&looks[i], pid, &listed);
+		if (!listed)
 			return false;
 	}
 	return bytes[1] == bytes[0] + first_bytes && bytes[2] == bytes[1] + second_bytes &&
 	       bytes[3] == bytes[0];
 }
 
-unsigned int berth_probe_match(const struct berth_probe_look looks[BERTH_PROBE_LOOKS],
+unsigned int berth_probe_match(const struct berth_process_list looks[BERTH_PROBE_LOOKS],
 			       uint64_t first_bytes, uint64_t second_bytes)
 {
 	unsigned int found = 0;

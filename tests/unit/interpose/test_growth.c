@@ -13,13 +13,18 @@
 
 #define MIB (1ULL << 20)
 
+/* A test looks a few times at a few processes. */
 static struct berth_growth_look look(uint64_t used, unsigned int count, const uint64_t pairs[][2])
 {
-	struct berth_growth_look seen = { .count = count, .used_bytes = used };
+	static struct berth_process_entry entries[64][8];
+	static unsigned int next;
+	struct berth_growth_look seen = { .used_bytes = used };
 
+	seen.processes.count = count;
+	seen.processes.entries = entries[next++ % 64];
 	for (unsigned int i = 0; i < count; i++) {
-		seen.processes[i].pid = (unsigned int)pairs[i][0];
-		seen.processes[i].bytes = pairs[i][1];
+		seen.processes.entries[i].pid = (unsigned int)pairs[i][0];
+		seen.processes.entries[i].bytes = pairs[i][1];
 	}
 	return seen;
 }
@@ -37,6 +42,22 @@ static void own_pid_known_neighbours_do_not_matter(void **state)
 	assert_int_equal(berth_growth_between(&before, &after, 7), 96 * MIB);
 	/* A process with two contexts is listed twice. */
 	assert_int_equal(berth_growth_between(&after, &second, 7), 96 * MIB);
+}
+
+/* NVML lists us late: what is left when the neighbours' growth is taken off. */
+static void own_pid_known_but_not_listed_yet(void **state)
+{
+	const uint64_t first[][2] = { { 100, 500 * MIB } };
+	const uint64_t then[][2] = { { 100, 600 * MIB }, { 200, 50 * MIB }, { 200, 20 * MIB } };
+	struct berth_growth_look before = look(500 * MIB, 1, first);
+	struct berth_growth_look after = look(766 * MIB, 3, then);
+	struct berth_growth_look full = look(9000 * MIB, 3, then);
+	struct berth_growth_look behind = look(510 * MIB, 3, then);
+
+	(void)state;
+	assert_int_equal(berth_growth_between(&before, &after, 7), 96 * MIB);
+	assert_int_equal(berth_growth_between(&before, &full, 7), 512 * MIB);
+	assert_int_equal(berth_growth_between(&before, &behind, 7), 0);
 }
 
 static void own_pid_unknown_a_neighbours_growth_is_not_charged(void **state)
@@ -101,6 +122,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_pid_known_neighbours_do_not_matter),
+		cmocka_unit_test(own_pid_known_but_not_listed_yet),
 		cmocka_unit_test(own_pid_unknown_a_neighbours_growth_is_not_charged),
 		cmocka_unit_test(own_pid_unknown_a_context_of_nothing),
 		cmocka_unit_test(nobody_listed_the_gpus_difference_within_reason),
