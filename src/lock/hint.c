@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "lock/epoch.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -22,6 +23,8 @@
 
 /* A real-time signal's number that nobody would set: it is never sent. */
 enum { MARK = 61 };
+
+#define IDLE_LONG_NS (200 * BERTH_NS_PER_MS)
 
 static int marked(int fd)
 {
@@ -45,29 +48,81 @@ static void drop(int *fd)
 	*fd = -1;
 }
 
+void berth_watch_init(struct berth_watch *watch)
+{
+	*watch = (struct berth_watch){ .fd = -1, .id = -1 };
+}
+
+/* A fork child's copies of its parent's are the child's to close (not the last ones, so at once), but the watch
+ * is the parent's. */
+static void watch_adopt(struct berth_watch *watch)
+{
+	if (watch->fd < 0 || (watch->epoch == berth_lock_epoch() && is_ours(watch->fd)))
+		return;
+	drop(&watch->fd);
+	watch->id = -1;
+}
+
+static void watch_end(struct berth_watch *watch)
+{
+	watch_adopt(watch);
+	if (watch->id >= 0)
+		(void)inotify_rm_watch(watch->fd, watch->id); /* fails if the file is gone */
+	watch->id = -1;
+	watch->idle_ns = berth_clock_ns();
+}
+
+void berth_watch_rest(struct berth_watch *watch)
+{
+	if (watch->fd >= 0 && berth_clock_ns() - watch->idle_ns > IDLE_LONG_NS)
+		berth_watch_done(watch);
+}
+
+void berth_watch_done(struct berth_watch *watch)
+{
+	watch_adopt(watch);
+	drop(&watch->fd);
+}
+
 void berth_hints_done(struct berth_hints *hints)
 {
 	int saved_errno = errno;
 
-	drop(&hints->file_fd);
+	if (hints->watch != NULL)
+		watch_end(hints->watch);
 	drop(&hints->owner_fd);
 	errno = saved_errno;
 }
 
-void berth_hints_watch_file(struct berth_hints *hints, const struct berth_descriptor *descriptor)
+static void drain(int fd)
+{
+	char events[1024];
+
+	while (read(fd, events, sizeof(events)) > 0)
+		;
+}
+
+void berth_hints_watch_file(struct berth_hints *hints, struct berth_watch *watch,
+			    const struct berth_descriptor *descriptor)
 {
 	const uint32_t events = IN_CLOSE_WRITE | IN_CLOSE_NOWRITE | IN_ACCESS;
 	int number = atomic_load_explicit(&descriptor->number, memory_order_relaxed);
 	char path[64];
 
-	hints->file_fd = marked(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-	if (hints->file_fd < 0)
+	hints->watch = watch;
+	watch_adopt(watch);
+	if (watch->fd < 0) {
+		watch->fd = marked(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+		watch->epoch = berth_lock_epoch();
+	}
+	if (watch->fd < 0)
 		return;
+	drain(watch->fd); /* what the last wait has left */
 	/* The open file, whatever its path has become; the path where there is no /proc. */
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", number);
-	if (inotify_add_watch(hints->file_fd, path, events) < 0 &&
-	    inotify_add_watch(hints->file_fd, descriptor->path, events) < 0)
-		drop(&hints->file_fd);
+	watch->id = inotify_add_watch(watch->fd, path, events);
+	if (watch->id < 0)
+		watch->id = inotify_add_watch(watch->fd, descriptor->path, events);
 }
 
 static int owner_ask(struct berth_descriptor *descriptor, int64_t byte, pid_t *ret_owner)
@@ -107,49 +162,46 @@ int berth_hints_look(struct berth_hints *hints, struct berth_descriptor *descrip
 	return 0;
 }
 
-static void drain(int fd)
+/* Takes up what is ready. A number that isn't ours any more tells nothing. */
+static bool hints_take(struct berth_hints *hints, const struct pollfd fds[2])
 {
-	char events[1024];
+	bool hinted = false;
 
-	while (read(fd, events, sizeof(events)) > 0)
-		;
+	if (fds[0].revents != 0 && is_ours(hints->watch->fd)) {
+		drain(hints->watch->fd);
+		hinted = true;
+	} else if (fds[0].revents != 0) {
+		hints->watch->fd = -1;
+		hints->watch->id = -1;
+	}
+	if (fds[1].revents != 0) {
+		hints->dying = is_ours(hints->owner_fd);
+		hinted = hinted || hints->dying;
+		drop(&hints->owner_fd); /* it would stay ready */
+	}
+	return hinted;
 }
 
 bool berth_hints_wait(struct berth_hints *hints, uint64_t until_ns)
 {
-	struct pollfd fds[2];
-
 	for (;;) {
 		uint64_t left_ns = berth_deadline_left_ns(until_ns);
 		struct timespec left = { .tv_sec = (time_t)(left_ns / BERTH_NS_PER_S),
 					 .tv_nsec = (long)(left_ns % BERTH_NS_PER_S) };
-		int n;
-
 		/* poll passes over what is negative. */
-		fds[0] = (struct pollfd){ .fd = hints->file_fd, .events = POLLIN };
-		fds[1] = (struct pollfd){ .fd = hints->owner_fd, .events = POLLIN };
-		n = ppoll(fds, 2, &left, NULL);
+		struct pollfd fds[2] = {
+			{ .fd = hints->watch != NULL ? hints->watch->fd : -1, .events = POLLIN },
+			{ .fd = hints->owner_fd, .events = POLLIN },
+		};
+		int n = ppoll(fds, 2, &left, NULL);
+
 		if (n == 0)
 			return false;
 		if (n < 0 && errno != EINTR) {
 			berth_sleep_ns(left_ns, until_ns);
 			return false;
 		}
-		if (n < 0)
-			continue;
-		/* A number that isn't ours any more tells nothing. */
-		if (fds[0].revents != 0 && !is_ours(hints->file_fd))
-			hints->file_fd = -1;
-		if (fds[1].revents != 0 && !is_ours(hints->owner_fd))
-			hints->owner_fd = -1;
-		if (fds[0].revents != 0 && hints->file_fd >= 0)
-			drain(hints->file_fd);
-		if (fds[1].revents != 0 && hints->owner_fd >= 0) {
-			drop(&hints->owner_fd); /* it would stay ready */
-			hints->dying = true;
-		}
-		if ((fds[0].revents != 0 && hints->file_fd >= 0) ||
-		    (fds[1].revents != 0 && hints->dying))
+		if (n > 0 && hints_take(hints, fds))
 			return true;
 	}
 }

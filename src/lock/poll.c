@@ -2,14 +2,19 @@
  *
  * See poll.h. Pauses of 10 ms that double to 50 ms (1 s for the patient), +-20 %, so that waiters don't come
  * in step. Whatever hints come, a waiter makes at most 20 tries in any second; while the owner's death would
- * be told, pauses leave four of them to the hints. A hint costs a question (F_GETLK), and a try only if
+ * be told, pauses leave six of them to the hints. A hint costs a question (F_GETLK), and a try only if
  * the byte then seems free.
+ *
+ * All waiters get a hint in the same instant. Were they all to ask at once, all would find the byte free, all
+ * try, and all but one spend a try on it. So, as stations on one wire do, each waits a random time
+ * before it asks; the span doubles when somebody else was faster.
  *
  * Killed anywhere: the waiter has nothing that others could miss.
  */
 #include "lock/poll.h"
 
 #include <errno.h>
+#include <stddef.h>
 
 #include "base/clock.h"
 #include "base/crash_point.h"
@@ -20,11 +25,13 @@
 #define PAUSE_MAX_NS     (50 * BERTH_NS_PER_MS)
 #define PAUSE_PATIENT_NS BERTH_NS_PER_S
 #define DYING_FIRST_NS   (BERTH_NS_PER_MS / 2)
+#define SPREAD_FIRST_NS  (2 * BERTH_NS_PER_MS)
+#define SPREAD_MAX_NS    (16 * BERTH_NS_PER_MS)
 
 enum {
 	TRIES_A_SECOND = 20,
-	TRIES_FOR_HINTS = 4,
-	HINTS_A_PAUSE = 20,
+	TRIES_FOR_HINTS = 6,
+	LOOKS_A_PAUSE = 20,
 };
 
 /* The times of the last tries, the oldest first from next on. */
@@ -71,15 +78,42 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Waits till until_ns, or till a hint and then a look say that a try may be worth it. */
-static void nap(struct berth_poll *poll, struct berth_hints *hints, const struct budget *budget,
-		uint64_t until_ns)
-{
-	uint64_t dying_ns = DYING_FIRST_NS;
-	unsigned hint_count = 0;
+/* One wait. */
+struct waiting {
+	struct berth_poll *poll;
+	struct berth_hints *hints;
+	struct budget budget;
+	uint64_t random;
+	uint64_t spread_ns; /* of the time between a hint and the question */
+};
 
-	poll->nap_count++;
-	while (hint_count < HINTS_A_PAUSE && !berth_deadline_passed(until_ns)) {
+static void spread_more(struct waiting *waiting)
+{
+	waiting->spread_ns = earlier(later(waiting->spread_ns * 2, SPREAD_FIRST_NS), SPREAD_MAX_NS);
+}
+
+/* After a hint. Is a try worth it? An error is: the try tells it. */
+static bool look(struct waiting *waiting, uint64_t until_ns)
+{
+	const struct berth_poll *poll = waiting->poll;
+	uint64_t wait_ns = random_next(&waiting->random) % (waiting->spread_ns + 1);
+
+	berth_sleep_ns(wait_ns, until_ns);
+	if (berth_hints_look(waiting->hints, poll->descriptor, poll->byte) != 0)
+		return true;
+	spread_more(waiting);
+	return false;
+}
+
+/* Waits till until_ns, or till a hint and then a look say that a try may be worth it. */
+static void nap(struct waiting *waiting, uint64_t until_ns)
+{
+	struct berth_hints *hints = waiting->hints;
+	uint64_t dying_ns = DYING_FIRST_NS;
+	unsigned look_count = 0;
+
+	waiting->poll->nap_count++;
+	while (look_count < LOOKS_A_PAUSE && !berth_deadline_passed(until_ns)) {
 		uint64_t step_ns = until_ns;
 
 		/* A dead owner's lock is freed after his memory: look again soon. */
@@ -89,68 +123,80 @@ static void nap(struct berth_poll *poll, struct berth_hints *hints, const struct
 		}
 		if (!berth_hints_wait(hints, step_ns) && !hints->dying)
 			return;
-		hint_count++;
-		if (berth_hints_look(hints, poll->descriptor, poll->byte) == 0)
+		look_count++;
+		if (!look(waiting, until_ns))
 			continue;
-		/* Free, or an error that the try will tell. */
 		if (!berth_deadline_passed(until_ns))
-			poll->hint_count++;
-		berth_sleep_ns(UINT64_MAX, earlier(budget_from_ns(budget, 0), until_ns));
+			waiting->poll->hint_count++;
+		berth_sleep_ns(UINT64_MAX, earlier(budget_from_ns(&waiting->budget, 0), until_ns));
 		return;
 	}
 	berth_sleep_ns(UINT64_MAX, until_ns);
 }
 
-static int poll_try(struct berth_poll *poll, struct budget *budget)
+static int try_once(struct waiting *waiting)
 {
-	budget_spend(budget);
+	struct berth_poll *poll = waiting->poll;
+
+	budget_spend(&waiting->budget);
 	poll->try_count++;
 	return berth_descriptor_set(poll->descriptor, F_SETLK, F_WRLCK, poll->byte);
 }
 
-static uint64_t next_try_ns(const struct berth_poll *poll, const struct berth_hints *hints,
-			    const struct budget *budget, uint64_t pause_ns)
+static uint64_t next_try_ns(struct waiting *waiting, uint64_t pause_ns)
 {
-	unsigned left_over = hints->owner_fd >= 0 ? TRIES_FOR_HINTS : 0;
+	unsigned left_over = waiting->hints->owner_fd >= 0 ? TRIES_FOR_HINTS : 0;
+	uint64_t at_ns = berth_deadline_after(jittered(pause_ns, &waiting->random));
 
-	return earlier(poll->deadline_ns,
-		       later(berth_deadline_after(pause_ns), budget_from_ns(budget, left_over)));
+	return earlier(waiting->poll->deadline_ns,
+		       later(at_ns, budget_from_ns(&waiting->budget, left_over)));
+}
+
+static int wait_on(struct waiting *waiting)
+{
+	const struct berth_poll *poll = waiting->poll;
+	const uint64_t pause_max_ns = poll->patient ? PAUSE_PATIENT_NS : PAUSE_MAX_NS;
+	uint64_t pause_ns = PAUSE_FIRST_NS;
+	int r = -EAGAIN;
+
+	while (r == -EAGAIN) {
+		uint64_t hint_count = poll->hint_count;
+
+		BERTH_CRASH(lock_polling);
+		if (berth_deadline_passed(poll->deadline_ns))
+			return -ETIMEDOUT;
+		nap(waiting, next_try_ns(waiting, pause_ns));
+		pause_ns = earlier(pause_ns * 2, pause_max_ns);
+		/* The deadline came first: the last try is only made if the budget has one. */
+		if (berth_deadline_passed(poll->deadline_ns) &&
+		    !berth_deadline_passed(budget_from_ns(&waiting->budget, 0)))
+			return -ETIMEDOUT;
+		r = try_once(waiting);
+		if (r == -EAGAIN && poll->hint_count != hint_count)
+			spread_more(waiting);
+	}
+	return r;
 }
 
 int berth_poll_wait(struct berth_poll *poll)
 {
-	const uint64_t pause_max_ns = poll->patient ? PAUSE_PATIENT_NS : PAUSE_MAX_NS;
-	uint64_t random = berth_clock_ns() ^ ((uint64_t)berth_lock_pid() << 32);
-	uint64_t pause_ns = PAUSE_FIRST_NS;
-	struct budget budget = { 0 };
 	BERTH_HINTS(hints);
-	int r = 0;
+	struct waiting waiting = {
+		.poll = poll,
+		.hints = &hints,
+		.random = (berth_clock_ns() ^ ((uint64_t)berth_lock_pid() << 32)) | 1,
+	};
 
-	/* The caller has tried. */
-	budget_spend(&budget);
-	if (random == 0)
-		random = 1;
-	if (poll->hinted) {
-		berth_hints_watch_file(&hints, poll->descriptor);
-		r = berth_hints_look(&hints, poll->descriptor, poll->byte);
+	budget_spend(&waiting.budget); /* the caller has tried */
+	if (poll->watch != NULL) {
+		berth_hints_watch_file(&hints, poll->watch, poll->descriptor);
+		/* Given back before we watched, or an error: no pause. */
+		if (berth_hints_look(&hints, poll->descriptor, poll->byte) != 0) {
+			int r = try_once(&waiting);
+
+			if (r != -EAGAIN)
+				return r;
+		}
 	}
-	/* Given back before we watched, or an error: no pause. */
-	if (r != 0)
-		r = poll_try(poll, &budget);
-	else
-		r = -EAGAIN;
-	while (r == -EAGAIN) {
-		BERTH_CRASH(lock_polling);
-		if (berth_deadline_passed(poll->deadline_ns))
-			return -ETIMEDOUT;
-		nap(poll, &hints, &budget,
-		    next_try_ns(poll, &hints, &budget, jittered(pause_ns, &random)));
-		pause_ns = earlier(pause_ns * 2, pause_max_ns);
-		/* The deadline came first: the last try is only made if the budget has one. */
-		if (berth_deadline_passed(poll->deadline_ns) &&
-		    !berth_deadline_passed(budget_from_ns(&budget, 0)))
-			return -ETIMEDOUT;
-		r = poll_try(poll, &budget);
-	}
-	return r;
+	return wait_on(&waiting);
 }

@@ -11,12 +11,13 @@
 
 #include "base/attributes.h"
 #include "lock/descriptor.h"
+#include "lock/hint.h"
 
 struct berth_poll {
 	struct berth_descriptor *descriptor;
 	int64_t byte;
 	uint64_t deadline_ns;
-	bool hinted;
+	struct berth_watch *watch; /* NULL = without hints */
 	bool patient;
 	/* Counted up, not set. */
 	uint64_t try_count;

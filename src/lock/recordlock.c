@@ -45,6 +45,7 @@
 #include "base/crash_point.h"
 #include "base/process.h"
 #include "lock/epoch.h"
+#include "lock/hint.h"
 #include "lock/keeper.h"
 #include "lock/kernel.h"
 #include "lock/lockfile.h"
@@ -67,7 +68,8 @@ struct berth_recordlock {
 	void *report_arg;
 	_Atomic uint32_t told; /* enum told */
 	struct berth_keeper *keeper;
-	uint64_t broken_before; /* the byte's broken_count when the hold began */
+	struct berth_watch watch; /* used by who has the guard */
+	uint64_t broken_before;   /* the byte's broken_count when the hold began */
 	/* Written by who has the guard, read by anybody. */
 	_Atomic uint64_t try_count;
 	_Atomic uint64_t block_count;
@@ -157,6 +159,7 @@ int berth_recordlock_open(const char *path, const struct berth_recordlock_option
 		errno = saved_errno;
 		return r;
 	}
+	berth_watch_init(&lock->watch);
 	lock->flags = options->flags;
 	lock->report = options->report;
 	lock->report_arg = options->report_arg;
@@ -196,7 +199,7 @@ static int poll_wait(struct berth_recordlock *lock, struct berth_patience *patie
 		.descriptor = &lock->byte->file->descriptor,
 		.byte = lock->byte->byte,
 		.deadline_ns = berth_patience_deadline(patience),
-		.hinted = lock->way != BERTH_RECORDLOCK_BARE,
+		.watch = lock->way == BERTH_RECORDLOCK_BARE ? NULL : &lock->watch,
 		.patient = (lock->flags & BERTH_RECORDLOCK_PATIENT) != 0,
 	};
 	int r = berth_poll_wait(&poll);
@@ -483,8 +486,10 @@ int berth_recordlock_give(struct berth_recordlock *lock)
 	BERTH_CRASH(lock_giving);
 	r = berth_descriptor_set_once(&byte->file->descriptor, F_SETLK, F_UNLCK, byte->byte);
 	BERTH_CRASH(lock_given);
-	if (r == 0 && lock->way == BERTH_RECORDLOCK_POLL)
+	if (lock->way == BERTH_RECORDLOCK_POLL) {
 		hint_give(byte->file);
+		berth_watch_rest(&lock->watch);
+	}
 	berth_guard_leave(&byte->guard);
 	/* The program has closed the descriptor: it dropped the lock itself. */
 	if (r == -EBADF)
@@ -504,6 +509,7 @@ void berth_recordlock_close(struct berth_recordlock *lock)
 	if (hold_is_ours(lock))
 		(void)berth_recordlock_give(lock); /* reported; the kernel frees it at the latest
 						    * when the file is closed */
+	berth_watch_done(&lock->watch);
 	berth_lockfile_put(lock->byte);
 	free(lock);
 	errno = saved_errno;

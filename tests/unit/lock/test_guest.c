@@ -73,8 +73,8 @@ static int wait_among_signals(const char *path, uint32_t way)
 	struct itimerval timer;
 	sigset_t mask_before;
 	sigset_t mask_after;
-	struct berth_recordlock *lock = open_way(path, way, 0);
 	int descriptors = descriptors_count();
+	struct berth_recordlock *lock = open_way(path, way, 0);
 	uint64_t before_ns = berth_clock_ns();
 
 	may_wait = true;
@@ -102,10 +102,8 @@ static int wait_among_signals(const char *path, uint32_t way)
 	}
 	if (waitpid(-1, NULL, WNOHANG | __WALL) != -1 || errno != ECHILD)
 		return 7;
-	if (descriptors_count() != descriptors)
-		return 8;
 	berth_recordlock_close(lock);
-	return 0;
+	return descriptors_count() != descriptors ? 8 : 0;
 }
 
 struct place {
