@@ -10,14 +10,18 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 #define TEMPORARY_MAX (NAME_MAX + 16)
+#define TURN_NS       (2 * BERTH_NS_PER_S)
+#define TURN_PAUSE_NS (2 * BERTH_NS_PER_MS)
 
 /* A listener in the making. */
 struct place {
@@ -117,43 +121,14 @@ static int deserted(const struct place *place)
 	return errno == ECONNREFUSED ? 0 : -errno;
 }
 
-static bool same(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-/* Our socket in the place of the old one. By exchange, so that what comes out can be compared with what was
- * found deserted: another one may have started meanwhile, and then it stays. */
-static int exchange(const struct place *place, const struct stat *old)
-{
-	struct stat st;
-	int err;
-
-	if (renameat2(place->dir_fd, place->temporary, place->dir_fd, place->name,
-		      RENAME_EXCHANGE) != 0) {
-		/* The file system can't. */
-		if (errno != EINVAL && errno != ENOSYS)
-			return -errno;
-		return renameat(place->dir_fd, place->temporary, place->dir_fd, place->name) == 0
-			       ? 0
-			       : -errno;
-	}
-	err = berth_path_lstat(place->dir_fd, place->temporary, &st);
-	if (err < 0)
-		return err;
-	if (same(&st, old))
-		return unlinkat(place->dir_fd, place->temporary, 0) == 0 ? 0 : -errno;
-	if (renameat2(place->dir_fd, place->temporary, place->dir_fd, place->name,
-		      RENAME_EXCHANGE) != 0)
-		return -errno;
-	return -EADDRINUSE;
-}
-
-static int replace(const struct place *place, struct berth_reason *reason)
+/* What is in the place of the socket may go: nothing, or a socket of root's that nobody listens on. */
+static int place_free(const struct place *place, struct berth_reason *reason)
 {
 	struct stat old;
 	int err = berth_path_lstat(place->dir_fd, place->name, &old);
 
+	if (err == -ENOENT)
+		return 0;
 	if (err < 0)
 		return berth_reason_set(reason, err, "%s: %s", place->path, strerror(-err));
 	if (!S_ISSOCK(old.st_mode) || old.st_uid != 0)
@@ -161,8 +136,6 @@ static int replace(const struct place *place, struct berth_reason *reason)
 					"%s is there, and is no socket of root's: remove it",
 					place->path);
 	err = deserted(place);
-	if (!err)
-		err = exchange(place, &old);
 	if (err == -EADDRINUSE)
 		return berth_reason_set(reason, err, "%s: another broker listens there",
 					place->path);
@@ -171,16 +144,27 @@ static int replace(const struct place *place, struct berth_reason *reason)
 		       : 0;
 }
 
+/* Between the look and the rename no other berthd may put his socket there. Whoever can read the directory
+ * can lock it as well, so a lock that isn't to be had within a moment is done without. */
+static void turn_take(int dir_fd)
+{
+	uint64_t deadline_ns = berth_deadline_after(TURN_NS);
+
+	while (flock(dir_fd, LOCK_EX | LOCK_NB) != 0 && !berth_deadline_passed(deadline_ns))
+		berth_sleep_ns(TURN_PAUSE_NS, deadline_ns);
+}
+
 static int put_in_place(const struct place *place, struct berth_reason *reason)
 {
-	if (linkat(place->dir_fd, place->temporary, place->dir_fd, place->name, 0) == 0) {
-		(void)unlinkat(place->dir_fd, place->temporary, 0);
-		return 0;
-	}
-	if (errno == EEXIST)
-		return replace(place, reason);
-	return berth_reason_set(reason, -errno, "%s can't be made: %s", place->path,
-				strerror(errno));
+	int err;
+
+	turn_take(place->dir_fd);
+	err = place_free(place, reason);
+	if (!err && renameat(place->dir_fd, place->temporary, place->dir_fd, place->name) != 0)
+		err = berth_reason_set(reason, -errno, "%s can't be made: %s", place->path,
+				       strerror(errno));
+	(void)flock(place->dir_fd, LOCK_UN);
+	return err;
 }
 
 int berth_listener_open(const char *path, struct berth_listener *ret_listener,
