@@ -85,6 +85,7 @@ struct waiting {
 	struct budget budget;
 	uint64_t random;
 	uint64_t spread_ns; /* of the time between a hint and the question */
+	bool hinted;        /* a hint ended the last pause */
 };
 
 static void spread_more(struct waiting *waiting)
@@ -112,13 +113,16 @@ static void nap(struct waiting *waiting, uint64_t until_ns)
 	uint64_t dying_ns = DYING_FIRST_NS;
 	unsigned look_count = 0;
 
-	waiting->poll->nap_count++;
+	waiting->hinted = false;
+	berth_lock_count(&waiting->poll->counts->nap_count);
 	while (look_count < LOOKS_A_PAUSE && !berth_deadline_passed(until_ns)) {
 		uint64_t step_ns = until_ns;
 
 		/* A dead owner's lock is freed after his memory: look again soon. */
 		if (hints->dying) {
-			step_ns = earlier(until_ns, berth_deadline_after(dying_ns));
+			step_ns =
+				earlier(until_ns,
+					berth_deadline_after(jittered(dying_ns, &waiting->random)));
 			dying_ns *= 2;
 		}
 		if (!berth_hints_wait(hints, step_ns) && !hints->dying)
@@ -126,8 +130,9 @@ static void nap(struct waiting *waiting, uint64_t until_ns)
 		look_count++;
 		if (!look(waiting, until_ns))
 			continue;
-		if (!berth_deadline_passed(until_ns))
-			waiting->poll->hint_count++;
+		waiting->hinted = !berth_deadline_passed(until_ns);
+		if (waiting->hinted)
+			berth_lock_count(&waiting->poll->counts->hint_count);
 		berth_sleep_ns(UINT64_MAX, earlier(budget_from_ns(&waiting->budget, 0), until_ns));
 		return;
 	}
@@ -139,7 +144,7 @@ static int try_once(struct waiting *waiting)
 	struct berth_poll *poll = waiting->poll;
 
 	budget_spend(&waiting->budget);
-	poll->try_count++;
+	berth_lock_count(&poll->counts->try_count);
 	return berth_descriptor_set(poll->descriptor, F_SETLK, F_WRLCK, poll->byte);
 }
 
@@ -160,8 +165,6 @@ static int wait_on(struct waiting *waiting)
 	int r = -EAGAIN;
 
 	while (r == -EAGAIN) {
-		uint64_t hint_count = poll->hint_count;
-
 		BERTH_CRASH(lock_polling);
 		if (berth_deadline_passed(poll->deadline_ns))
 			return -ETIMEDOUT;
@@ -172,7 +175,7 @@ static int wait_on(struct waiting *waiting)
 		    !berth_deadline_passed(budget_from_ns(&waiting->budget, 0)))
 			return -ETIMEDOUT;
 		r = try_once(waiting);
-		if (r == -EAGAIN && poll->hint_count != hint_count)
+		if (r == -EAGAIN && waiting->hinted)
 			spread_more(waiting);
 	}
 	return r;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/attributes.h"
+#include "lock/counts.h"
 #include "lock/descriptor.h"
 #include "lock/hint.h"
 
@@ -19,10 +20,7 @@ struct berth_poll {
 	uint64_t deadline_ns;
 	struct berth_watch *watch; /* NULL = without hints */
 	bool patient;
-	/* Counted up, not set. */
-	uint64_t try_count;
-	uint64_t nap_count;
-	uint64_t hint_count;
+	struct berth_lock_counts *counts;
 };
 
 /* 0 = taken. -ETIMEDOUT. Else what the kernel said. */

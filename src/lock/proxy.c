@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/crash_point.h"
+#include "lock/counts.h"
 #include "lock/epoch.h"
 #include "lock/kernel.h"
 #include "lock/task.h"
@@ -44,6 +45,8 @@ struct proxy {
 };
 
 #define UNANSWERED (-EINPROGRESS)
+/* Its own timer is for when its parent can't end it. */
+#define TIMER_LATER_NS (20 * BERTH_NS_PER_MS)
 /* A proxy that is told to end is given so long: on a broken file system a killed task may stay. */
 #define END_NS BERTH_NS_PER_S
 
@@ -125,7 +128,8 @@ static int proxy_end(struct berth_task *task, uint64_t deadline_ns)
 	return answer;
 }
 
-int berth_proxy_wait(const struct berth_descriptor *descriptor, int64_t byte, uint64_t deadline_ns)
+int berth_proxy_wait(const struct berth_descriptor *descriptor, int64_t byte, uint64_t deadline_ns,
+		     _Atomic uint64_t *count)
 {
 	struct berth_task *task = NULL;
 	struct proxy *proxy = NULL;
@@ -135,12 +139,13 @@ int berth_proxy_wait(const struct berth_descriptor *descriptor, int64_t byte, ui
 	proxy = (struct proxy *)(void *)task->room;
 	proxy->descriptor = descriptor;
 	proxy->byte = byte;
-	proxy->left_ns = berth_deadline_left_ns(deadline_ns);
+	proxy->left_ns = berth_deadline_left_ns(deadline_ns) + TIMER_LATER_NS;
 	proxy->parent = berth_lock_pid();
 	atomic_store_explicit(&proxy->answer, UNANSWERED, memory_order_relaxed);
 	if (berth_task_start(task, true, proxy_body) < 0) {
 		berth_task_free(task);
 		return -ECHILD;
 	}
+	berth_lock_count(count);
 	return proxy_end(task, deadline_ns);
 }

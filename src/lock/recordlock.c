@@ -70,11 +70,7 @@ struct berth_recordlock {
 	struct berth_keeper *keeper;
 	struct berth_watch watch; /* used by who has the guard */
 	uint64_t broken_before;   /* the byte's broken_count when the hold began */
-	/* Written by who has the guard, read by anybody. */
-	_Atomic uint64_t try_count;
-	_Atomic uint64_t block_count;
-	_Atomic uint64_t nap_count;
-	_Atomic uint64_t hint_count;
+	struct berth_lock_counts counts;
 	_Atomic uint64_t lost_count;
 };
 
@@ -95,14 +91,6 @@ static void report(struct berth_recordlock *lock, enum told once, int err, const
 	va_end(args);
 	lock->report(lock->report_arg, err, text);
 	errno = saved_errno;
-}
-
-/* Not a read-modify-write: only who has the guard writes. */
-static void count(_Atomic uint64_t *counter, uint64_t more)
-{
-	uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
-
-	atomic_store_explicit(counter, before + more, memory_order_relaxed);
 }
 
 static uint32_t way_decide(struct berth_recordlock *lock, uint32_t asked)
@@ -171,7 +159,7 @@ int berth_recordlock_open(const char *path, const struct berth_recordlock_option
 
 static int try_once(struct berth_recordlock *lock)
 {
-	count(&lock->try_count, 1);
+	berth_lock_count(&lock->counts.try_count);
 	return berth_descriptor_set(&lock->byte->file->descriptor, F_SETLK, F_WRLCK,
 				    lock->byte->byte);
 }
@@ -201,23 +189,19 @@ static int poll_wait(struct berth_recordlock *lock, struct berth_patience *patie
 		.deadline_ns = berth_patience_deadline(patience),
 		.watch = lock->way == BERTH_RECORDLOCK_BARE ? NULL : &lock->watch,
 		.patient = (lock->flags & BERTH_RECORDLOCK_PATIENT) != 0,
+		.counts = &lock->counts,
 	};
-	int r = berth_poll_wait(&poll);
 
-	count(&lock->try_count, poll.try_count);
-	count(&lock->nap_count, poll.nap_count);
-	count(&lock->hint_count, poll.hint_count);
-	return r;
+	return berth_poll_wait(&poll);
 }
 
 /* One proxy's wait. -EAGAIN: wait again. -ECHILD: can't be waited for so. */
 static int block_once(struct berth_recordlock *lock, uint64_t deadline_ns)
 {
 	struct berth_lockbyte *byte = lock->byte;
-	int r = berth_proxy_wait(&byte->file->descriptor, byte->byte, deadline_ns);
+	int r = berth_proxy_wait(&byte->file->descriptor, byte->byte, deadline_ns,
+				 &lock->counts.block_count);
 
-	if (r != -ECHILD)
-		count(&lock->block_count, 1);
 	BERTH_CRASH(lock_proxy_ended);
 	if (r == 0)
 		r = restamp(lock);
@@ -519,10 +503,11 @@ void berth_recordlock_trace(const struct berth_recordlock *lock,
 			    struct berth_recordlock_trace *ret_trace)
 {
 	struct berth_recordlock_trace trace = {
-		.try_count = atomic_load_explicit(&lock->try_count, memory_order_relaxed),
-		.block_count = atomic_load_explicit(&lock->block_count, memory_order_relaxed),
-		.nap_count = atomic_load_explicit(&lock->nap_count, memory_order_relaxed),
-		.hint_count = atomic_load_explicit(&lock->hint_count, memory_order_relaxed),
+		.try_count = atomic_load_explicit(&lock->counts.try_count, memory_order_relaxed),
+		.block_count =
+			atomic_load_explicit(&lock->counts.block_count, memory_order_relaxed),
+		.nap_count = atomic_load_explicit(&lock->counts.nap_count, memory_order_relaxed),
+		.hint_count = atomic_load_explicit(&lock->counts.hint_count, memory_order_relaxed),
 		.lost_count = atomic_load_explicit(&lock->lost_count, memory_order_relaxed),
 		.way = lock->way,
 	};

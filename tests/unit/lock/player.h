@@ -33,7 +33,8 @@ struct berth_recordlock_trace trace_of(const struct berth_recordlock *lock);
 pid_t owner_of(const char *path);
 
 /* Told by one letter, answers with a number:
- * t take (waits LONG_MS), n take (one try), g give, c check, b block count, p polls' naps, x exit */
+ * t take (waits LONG_MS), n take (one try), g give, c check, b block count, p pauses, s give soon (answers
+ * before), x exit */
 struct player {
 	pid_t pid;
 	int tell_fd;
