@@ -16,7 +16,14 @@
  * What an owner must know. The lock belongs to the process: a fork child doesn't own it, and giving it back
  * there does nothing to the parent's. Closing *any* descriptor of the file in the owner's process drops it
  * without a word (POSIX): berth_recordlock_check, called before each write that the lock guards, sees
- * that. The byte lies outside whatever is mapped of the file: BERTH_RECORDLOCK_OUTSIDE asserts it.
+ * that. The byte lies outside whatever is mapped of the file: BERTH_RECORDLOCK_OUTSIDE asserts it. Nobody
+ * may replace or remove the file while it is in use: who opens it afterwards locks another file.
+ *
+ * What a program may do. All locks of a file share one descriptor, close-on-exec and above 2. A program may
+ * close it, as those do that close all: it is opened again by its path, and what else got its
+ * number is neither locked nor closed. While a thread waits in the kernel's queue there is one more process, with
+ * exit signal 0: it raises no SIGCHLD, and wait(2) sees it with __WALL only. It ends with the wait, and with the thread
+ * that waits. Where it can't be made (limits, seccomp, a new pid namespace, valgrind) the wait polls.
  *
  * Unless a function says otherwise: thread-safe; not async-signal-safe; keeps errno; 0 or a negative errno.
  */
@@ -53,12 +60,13 @@ enum berth_recordlock_way {
 };
 
 enum berth_recordlock_flags {
-	/* Make the file if it is absent: mode 0600, whatever the umask is. */
+	/* Make the file if it is absent: mode 0600 whatever the umask is, with a line of text in it. */
 	BERTH_RECORDLOCK_CREATE = 1U << 0,
 	/* Nobody sits and waits for it: pauses grow to 1 s, not to 50 ms. */
 	BERTH_RECORDLOCK_PATIENT = 1U << 1,
-	/* While it is held, look every 50 ms whether a foreign close has dropped it, and take it again. For steps
-	 * that last: costs a task of the kernel's, which ends with the hold. */
+	/* While it is held, look every 50 ms whether a foreign close has dropped it, and take it again; check still
+	 * tells that it was lost. For steps that last: costs a thread that libc doesn't know (some 50 us a
+	 * hold), which ends with the hold. Don't drop rights meanwhile: setuid(2) does not reach it. */
 	BERTH_RECORDLOCK_KEEP = 1U << 2,
 };
 
@@ -67,8 +75,9 @@ struct berth_recordlock_options {
 	uint32_t way; /* enum berth_recordlock_way */
 	uint32_t flags;
 	int64_t byte; /* >= 0; 0 = BERTH_RECORDLOCK_BYTE */
-	/* Told, in words, of what goes wrong but is got over (no hints, no queue, a hold lost to a foreign close). May
-	 * be called in any thread that uses the lock; must not use it. NULL = nobody is told. */
+	/* Told, in words, what goes wrong (err < 0), also if it is got over: no queue, no keeper, a hold lost to a foreign
+	 * close, an environment variable that says nothing. Called in the thread that uses the lock; must not use it.
+	 * NULL = nobody is told. */
 	void (*report)(void *arg, int err, const char *text);
 	void *report_arg;
 };
@@ -76,44 +85,53 @@ struct berth_recordlock_options {
 /* Who stood in the way, as far as it is known. */
 struct berth_recordlock_owner {
 	pid_t pid; /* in our pid namespace; 0 = unknown */
-	uint64_t
-		start_ticks; /* field 22 of /proc/PID/stat, 0 = unknown: a pid alone names nobody */
+	/* Field 22 of /proc/PID/stat, 0 = unknown: a pid alone names nobody. */
+	uint64_t start_ticks;
 };
 
 /* What was done to wait, since the lock was opened; counted by all threads. For tests and the curious. */
 struct berth_recordlock_trace {
-	uint64_t try_count;   /* F_SETLK */
-	uint64_t block_count; /* F_SETLKW */
+	uint64_t try_count;   /* F_SETLK that asked for the lock */
+	uint64_t block_count; /* F_SETLKW: by a process of its own */
 	uint64_t nap_count;   /* pauses */
 	uint64_t hint_count;  /* pauses that a hint ended */
 	uint64_t lost_count;  /* holds that a foreign close had dropped */
 	uint32_t way;         /* the one in use: never AUTO */
 };
 
-/* Opens the lock of the file at path (absolute or not; a symlink as the last component is refused with -ELOOP, what is not a
- * regular file with -EINVAL). options NULL = all defaults. The file must be writable for this user: -EACCES.
- * A lock of the same file and byte that is open in this process already excludes this one like any other. Free with
- * berth_recordlock_close. In a fork child it may be used: it is then a lock that the child does not own. */
+/* Opens the lock of the file at path (absolute, or from the working directory as it is now). options NULL = all
+ * defaults. A symlink as the last component is refused with -ELOOP, a directory with -EISDIR, what else isn't a regular
+ * file with -EINVAL, as are options that are not known. The file must be writable for this user: -EACCES.
+ * Else what open(2) says. A lock of the same file and byte that is open in this process, by whatever path, excludes this
+ * one like any other. Free with berth_recordlock_close. In a fork child it may be used: it is then a lock that the
+ * child does not own. */
 int berth_recordlock_open(const char *path, const struct berth_recordlock_options *options,
 			  struct berth_recordlock **ret_lock);
 
 /* Takes the lock. Waits at most timeout_ms milliseconds (0 = one try; there is no endless wait: < 0 is
  * -EINVAL). -ETIMEDOUT: somebody else has it; *ret_owner, if not NULL, tells who (zeros = unknown; also
- * written on -EDEADLK). -EDEADLK: this very thread has it. Else what the kernel said: -ENOLCK, -EIO, -ESTALE, …
- * A point of cancellation is never reached while it is half taken. */
+ * written on -EDEADLK; this process itself, if another thread has it). -EDEADLK: this very thread has it, through this
+ * lock or another one of the same byte. -ESTALE: the program has closed the descriptor, and the path leads to another
+ * file. Else what the kernel said: -ENOLCK, -EIO, … A point of cancellation is never reached while it is half
+ * taken. On a file system whose server doesn't answer, a single try may last longer than timeout_ms. */
 int berth_recordlock_take(struct berth_recordlock *lock, int64_t timeout_ms,
 			  struct berth_recordlock_owner *ret_owner);
 
-/* Before each write that the lock guards. 0: held, without a break since it was taken or last checked. 1: a foreign close had dropped
- * it; it is taken again, and others may have held it in between: what was read under it may be
- * out of date. -EOWNERDEAD: it was dropped and somebody else has it; the hold is over and need not be given back. -EPERM:
- * this process does not hold it. Callable by any thread of the owner's process. */
+/* Before each write that the lock guards; one system call. 0: held, without a break since it was taken or last
+ * checked. 1: a foreign close had dropped it; it is taken again, and others may have held it in between: what was read
+ * under it may be out of date. -EOWNERDEAD: it was dropped and somebody else has it; the hold is over and must
+ * not be given back. -EPERM: not held through this lock by this process. Else it can't be told (-ESTALE, -EIO, …): don't
+ * write; the hold is still to be given back. Callable by any thread of the owner's process. Where the file
+ * system can't say who has a lock (some FUSE), it always takes it again and returns 1. */
 int berth_recordlock_check(struct berth_recordlock *lock);
 
-/* Gives it back. Any thread of the process that took it. -EPERM: not held by this process; nothing was done. */
+/* Gives it back; it need not be the thread that took it. -EPERM: not held through this lock by this process; nothing
+ * was done. 0 also if a foreign close had dropped it. Another error (of a server's): the hold is over for this
+ * process, and the kernel frees the lock when the file is closed. */
 int berth_recordlock_give(struct berth_recordlock *lock);
 
-/* NULL is fine. A hold is given back first. No other thread may use the lock any more. */
+/* NULL is fine. A hold through this lock is given back first, others of the same file stay. No other thread may use
+ * the lock any more. */
 void berth_recordlock_close(struct berth_recordlock *lock);
 
 void berth_recordlock_trace(const struct berth_recordlock *lock,
