@@ -255,8 +255,7 @@ static bool player_waits(const struct player *player, const char *path)
 void player_wait_begin(const struct player *player, const char *path)
 {
 	player_tell(player, 't');
-	while (!player_waits(player, path))
-		sleep_ms(1);
+	UNTIL(player_waits(player, path));
 }
 
 static void player_close(struct player *player)

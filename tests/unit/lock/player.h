@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
 #include "berth/recordlock.h"
 
 #define LONG_MS 60000 /* a wait that ends in time, or else the watchdog does it */
@@ -60,5 +61,16 @@ int in_child(int (*body)(void *arg), void *arg);
 int children_count(void);
 
 void sleep_ms(int ms);
+
+/* Waits till it is so; fails the test after ten seconds. */
+#define UNTIL(condition)                                                         \
+	do {                                                                     \
+		const uint64_t end_ = berth_deadline_after(10 * BERTH_NS_PER_S); \
+		while (!(condition)) {                                           \
+			if (berth_deadline_passed(end_))                         \
+				fail_msg("never came true: %s", #condition);     \
+			sleep_ms(1);                                             \
+		}                                                                \
+	} while (0)
 
 #endif

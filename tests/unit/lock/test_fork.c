@@ -126,8 +126,7 @@ static void test_uses_it(void **state)
 		sleep_ms(30);
 		assert_int_equal(berth_recordlock_check(lock), 0);
 		assert_int_equal(berth_recordlock_give(lock), 0);
-		while (owner_of(field->path) != child)
-			sleep_ms(1);
+		UNTIL(owner_of(field->path) == child);
 		assert_int_equal(berth_recordlock_take(lock, LONG_MS, NULL), 0);
 		assert_int_equal(status_of(child), 0);
 		berth_recordlock_close(lock);

@@ -293,8 +293,7 @@ static void test_exec(void **state)
 	(void)close(ends[1]);
 	assert_int_equal(read(ends[0], &byte, 1), 0); /* closed by the execve */
 	(void)close(ends[0]);
-	while (owner_of(field->path) != 0)
-		sleep_ms(1);
+	UNTIL(owner_of(field->path) == 0);
 	sleep_ms(120);
 	assert_int_equal(owner_of(field->path), 0);
 	assert_int_equal(kill(child, SIGKILL), 0);

@@ -104,8 +104,7 @@ static void test_taken_by_another(void **state)
 
 static void owned_again(const char *path)
 {
-	while (owner_of(path) != getpid())
-		sleep_ms(1);
+	UNTIL(owner_of(path) == getpid());
 }
 
 static int tasks_count(void)

@@ -34,8 +34,7 @@ static const uint32_t ways[] = { BERTH_RECORDLOCK_BLOCK, BERTH_RECORDLOCK_POLL,
 /* Which of two has answered first; exactly one has. */
 static unsigned one_answers(const struct player players[2])
 {
-	while (!player_answers(&players[0], 1) && !player_answers(&players[1], 1))
-		;
+	UNTIL(player_answers(&players[0], 0) || player_answers(&players[1], 0));
 	sleep_ms(150); /* several pauses: time for a wrong second one */
 	assert_int_equal(player_answers(&players[0], 0) + player_answers(&players[1], 0), 1);
 	return player_answers(&players[0], 0) ? 0 : 1;
@@ -126,8 +125,7 @@ static void test_mixed(void **state)
 		player_wait_begin(first, field->path);
 		player_wait_begin(second, field->path);
 		assert_int_equal(player_ask(owner, 'g'), 0);
-		while (!player_answers(first, 1) && !player_answers(second, 1))
-			;
+		UNTIL(player_answers(first, 0) || player_answers(second, 0));
 		if (player_answers(second, 0)) {
 			const struct player *other = first;
 
@@ -215,8 +213,7 @@ static void test_killed_waiter(void **state)
 		assert_true(proxy > 0);
 		player_kill(&waiter);
 		/* Gone or a zombie that its new parent has not looked at yet. */
-		while (berth_process_stat_read(proxy, &stat) == 0 && stat.state != 'Z')
-			sleep_ms(1);
+		UNTIL(berth_process_stat_read(proxy, &stat) != 0 || stat.state == 'Z');
 		assert_int_equal(owner_of(field->path), owner.pid);
 	}
 	assert_int_equal(player_ask(&owner, 'g'), 0);
@@ -253,8 +250,7 @@ static void test_crosswise(void **state)
 	child = fork();
 	if (child == 0)
 		_exit(wait_for_parents(field->path));
-	while (proxy_of(child) == 0)
-		sleep_ms(1);
+	UNTIL(proxy_of(child) != 0);
 	sleep_ms(20);
 	assert_int_equal(berth_recordlock_take(other, 300, NULL), -ETIMEDOUT);
 	assert_int_equal(berth_recordlock_give(own), 0);
@@ -264,11 +260,6 @@ static void test_crosswise(void **state)
 	berth_recordlock_close(own);
 	berth_recordlock_close(other);
 }
-
-struct storm {
-	const char *path;
-	_Atomic bool stop;
-};
 
 static int storm_of_hints(void *arg)
 {
