@@ -242,8 +242,10 @@ static bool player_waits(const struct player *player, const char *path)
 		return true;
 	(void)snprintf(text, sizeof(text), "/proc/%d/syscall", (int)player->pid);
 	file = fopen(text, "re");
-	if (file == NULL)
-		return false;
+	if (file == NULL) { /* not shown here: give it time */
+		sleep_ms(50);
+		return true;
+	}
 	/* ppoll and clock_nanosleep of x86-64 and aarch64. */
 	if (fgets(line, sizeof(line), file) != NULL)
 		waits = strncmp(line, "271 ", 4) == 0 || strncmp(line, "73 ", 3) == 0 ||

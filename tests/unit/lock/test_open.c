@@ -175,6 +175,8 @@ static void test_shared_file(void **state)
 	assert_int_equal(berth_recordlock_take(third, 0, NULL), 0);
 	assert_int_equal(berth_recordlock_take(second, 0, &owner), -EDEADLK);
 	assert_int_equal(owner.pid, getpid());
+	berth_recordlock_close(open_way(field->path, 0, 0));
+	assert_int_equal(berth_recordlock_check(first), 0);
 	assert_int_equal(berth_recordlock_give(second), -EPERM);
 	assert_int_equal(berth_recordlock_check(second), -EPERM);
 	berth_recordlock_close(second);

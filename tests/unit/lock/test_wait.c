@@ -320,12 +320,14 @@ static void test_patient(void **state)
 	berth_recordlock_close(lock);
 }
 
-/* A hint ends the pause of who would else sleep a second. */
-static void hinted(const struct field *field, char how)
+/* A hint ends the pause of who would else sleep a second. How many it ended: none, if it came just when one was
+ * over anyway. */
+static uint64_t hinted(const struct field *field, char how)
 {
 	struct berth_recordlock *lock =
 		open_way(field->path, BERTH_RECORDLOCK_POLL, BERTH_RECORDLOCK_PATIENT);
 	struct player owner;
+	uint64_t count;
 	pid_t killer;
 
 	player_start(&owner, field->path, BERTH_RECORDLOCK_POLL);
@@ -338,10 +340,11 @@ static void hinted(const struct field *field, char how)
 		_exit(write(owner.tell_fd, "g", 1) != 1);
 	}
 	assert_int_equal(berth_recordlock_take(lock, LONG_MS, NULL), 0);
-	assert_true(trace_of(lock).hint_count >= 1);
+	count = trace_of(lock).hint_count;
 	assert_int_equal(waitpid(killer, NULL, 0), killer);
 	berth_recordlock_close(lock);
 	player_kill(&owner);
+	return count;
 }
 
 static void test_hints(void **state)
@@ -352,8 +355,8 @@ static void test_hints(void **state)
 	/* A release is told by a read, of which an empty file has none. */
 	assert_int_equal(write(fd, "x", 1), 1);
 	(void)close(fd);
-	hinted(field, 'g');
-	hinted(field, 'k');
+	assert_true(hinted(field, 'g') > 0 || hinted(field, 'g') > 0);
+	assert_true(hinted(field, 'k') > 0 || hinted(field, 'k') > 0);
 }
 
 int main(void)
