@@ -80,7 +80,7 @@ struct berth_layout_head {
 	int32_t sm_init_flag;
 	uint64_t owner_pid;
 	struct berth_layout_semaphore semaphore;
-	uint64_t gpu_count;
+	_Atomic uint64_t gpu_count;
 	char uuids[BERTH_GPU_MAX][BERTH_UUID_SIZE];
 	/* Writer: any joiner, downwards, by compare-and-swap; in either direction a renewal under
 	 * the creation byte or a change by order under the change byte. seq_cst. One word: never torn. */

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -85,7 +84,10 @@ static int owner_check(const char *path, const struct stat *st, struct berth_rea
 	if (st->st_uid == geteuid() || st->st_uid == 0)
 		return 0;
 	path_directory(path, dir);
-	int r = berth_path_lstat(AT_FDCWD, dir, &dir_st);
+	/* The directory itself, also where its name is a link (/var/lock): not the link, which anybody
+	 * may write. */
+	BERTH_FD int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = fd < 0 ? -errno : berth_fd_stat(fd, &dir_st);
 	if (r < 0)
 		return berth_reason_set(reason, r, "%s: can't be looked at: %s", dir, strerror(-r));
 	if (!(dir_st.st_mode & S_ISVTX) || st->st_uid == dir_st.st_uid)
@@ -221,10 +223,12 @@ static int count_check(const char *path, uint64_t gpu_count, struct berth_reason
  * theirs means something, and is used within bounds. Who only looks may see mad seats too, to tell
  * of them. */
 static int figures_check(const struct berth_layout *layout, const char *path, bool writable,
-			 struct berth_reason *reason)
+			 uint32_t *ret_gpu_count, struct berth_reason *reason)
 {
 	int32_t high = atomic_load(&layout->head.seat_high);
-	int r = count_check(path, layout->head.gpu_count, reason);
+	/* Once: who may write the file may change it between two reads. */
+	uint64_t gpu_count = atomic_load(&layout->head.gpu_count);
+	int r = count_check(path, gpu_count, reason);
 
 	if (r < 0)
 		return r;
@@ -233,6 +237,7 @@ static int figures_check(const struct berth_layout *layout, const char *path, bo
 					"%s: is damaged: it claims %" PRId32
 					" seats of %d; end its programs, then remove it",
 					path, high, BERTH_SEAT_MAX);
+	*ret_gpu_count = (uint32_t)gpu_count;
 	return 0;
 }
 
@@ -301,22 +306,26 @@ static int layout_map(int fd, bool writable, struct berth_layout **ret_layout)
 	return 0;
 }
 
-static int path_absolute(const char *path, char **ret_path)
+/* An object with its absolute path behind it, in a mapping of its own: a fork handler can't call free,
+ * whose locks may be held by a malloc that prepared itself for the fork. */
+static int region_new(const char *path, struct berth_region **ret_region)
 {
-	char dir[PATH_MAX];
-	char *full = NULL;
+	struct berth_region *region;
+	char dir[PATH_MAX] = "";
 
-	if (path[0] == '/') {
-		full = strdup(path);
-	} else {
-		if (!getcwd(dir, sizeof dir))
-			return -errno;
-		if (asprintf(&full, "%s/%s", dir, path) < 0)
-			full = NULL;
-	}
-	if (!full)
+	if (path[0] != '/' && !getcwd(dir, sizeof dir - 1))
+		return -errno;
+	if (path[0] != '/')
+		(void)strcat(dir, "/");
+	size_t size = sizeof *region + strlen(dir) + strlen(path) + 1;
+	region = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (region == MAP_FAILED)
 		return -ENOMEM;
-	*ret_path = full;
+	region->size = size;
+	region->path = (char *)(region + 1);
+	(void)strcat(strcpy(region->path, dir), path);
+	region->kept_fd = -1;
+	*ret_region = region;
 	return 0;
 }
 
@@ -337,18 +346,15 @@ static int region_fill(struct berth_region *region, int fd, const char *path, bo
 	atomic_init(&region->own_seat, -1);
 	r = berth_fs_class_of_fd(fd, &region->fs_class);
 	if (r == 0)
-		r = path_absolute(path, &region->path);
-	if (r == 0)
 		r = mark_make(&region->mark);
 	if (r == 0)
 		r = layout_map(fd, writable, &region->layout);
 	if (r < 0)
 		return r;
 	const struct berth_layout *layout = region->layout;
-	r = figures_check(layout, path, writable, reason);
+	r = figures_check(layout, path, writable, &region->gpu_count, reason);
 	if (r < 0)
 		return r;
-	region->gpu_count = (uint32_t)layout->head.gpu_count;
 	memcpy(region->share_name, layout->tail.share_name, sizeof region->share_name);
 	region->share_name[sizeof region->share_name - 1] = '\0';
 	return 0;
@@ -357,12 +363,11 @@ static int region_fill(struct berth_region *region, int fd, const char *path, bo
 int berth_map_make(int fd, const char *path, bool writable, struct berth_region **ret_region,
 		   struct berth_reason *reason)
 {
-	struct berth_region *region = calloc(1, sizeof *region);
+	struct berth_region *region = NULL;
+	int r = region_new(path, &region);
 
-	if (region)
-		region->kept_fd = -1;
-	int r = region ? region_fill(region, fd, path, writable, reason) : -ENOMEM;
-
+	if (r == 0)
+		r = region_fill(region, fd, path, writable, reason);
 	if (r < 0) {
 		berth_region_close(region);
 		return berth_reason_set(reason, r, "%s: can't be mapped: %s", path, strerror(-r));
@@ -394,6 +399,5 @@ void berth_region_forget(struct berth_region *region)
 		return;
 	berth_lockbyte_unkeep(region);
 	mark_free(region);
-	free(region->path);
-	free(region);
+	(void)munmap(region, region->size); /* can't fail: we mapped it */
 }

@@ -27,6 +27,7 @@
 struct berth_region {
 	struct berth_layout *layout;
 	_Atomic uint64_t *mark; /* 1 in the process that mapped it, 0 in its children */
+	size_t size;            /* of this object with the path behind it */
 	char *path;             /* absolute: the program may change its directory */
 	dev_t device;
 	ino_t inode;

@@ -25,7 +25,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -277,14 +276,14 @@ static int claim_failed(const struct berth_region *region, int err, struct berth
 				region->path, strerror(-err));
 }
 
-/* The asker's scratch, seven pages, is left as it comes: an ask writes it before it reads it. */
+/* In a mapping of its own, as a region is (map.c): a fork handler can't call free. */
 static struct berth_seat *seat_new(struct berth_region *region)
 {
-	struct berth_seat *seat = malloc(sizeof *seat);
+	struct berth_seat *seat = mmap(NULL, sizeof *seat, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (!seat)
+	if (seat == MAP_FAILED)
 		return NULL;
-	memset(seat, 0, offsetof(struct berth_seat, collected));
 	seat->region = region;
 	seat->kept_fd = -1;
 	pthread_mutex_init(&seat->mutex, NULL);
@@ -306,7 +305,7 @@ int berth_seat_claim(struct berth_region *region, int32_t host_pid, struct berth
 		return claim_failed(region, -ENOMEM, reason);
 	/* BERTH_SEAT_MAX: being claimed by a thread of ours. */
 	if (!atomic_compare_exchange_strong(&region->own_seat, &none, BERTH_SEAT_MAX)) {
-		free(seat);
+		berth_seat_forget(seat);
 		return claim_failed(region, -EBUSY, reason);
 	}
 	berth_lockbyte_enter();
@@ -349,7 +348,7 @@ void berth_seat_forget(struct berth_seat *seat)
 	if (!seat)
 		return;
 	kept_fd_close(seat);
-	free(seat);
+	(void)munmap(seat, sizeof *seat); /* can't fail: we mapped it */
 }
 
 uint32_t berth_seat_index(const struct berth_seat *seat)

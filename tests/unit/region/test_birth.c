@@ -323,6 +323,7 @@ static void test_stranger_in_sticky_directory(void **state)
 {
 	struct scratch *scratch = *state;
 	struct berth_region_spec spec = spec_of(MIB);
+	char link_path[PATH_MAX], path[2 * PATH_MAX];
 
 	skip_unless_root();
 	berth_region_close(join_or_fail(scratch->path, &spec));
@@ -332,6 +333,11 @@ static void test_stranger_in_sticky_directory(void **state)
 	assert_int_equal(chmod(scratch->dir, 01777), 0);
 	assert_refused(scratch->path, -EPERM);
 	assert_int_equal(child_end(child_start(join_as_nobody, scratch)), EPERM);
+	/* Nor by another name of the directory, as /var/lock is one of /run/lock. */
+	(void)snprintf(link_path, sizeof(link_path), "%s/again", scratch->dir);
+	(void)snprintf(path, sizeof(path), "%s/%s", link_path, strrchr(scratch->path, '/') + 1);
+	assert_int_equal(symlink(scratch->dir, link_path), 0);
+	assert_refused(path, -EPERM);
 	assert_int_equal(chown(scratch->dir, STRANGER, STRANGER), 0);
 	berth_region_close(join_or_fail(scratch->path, &spec)); /* the directory's owner */
 }
