@@ -25,6 +25,9 @@
 
 enum { NO_NAMESPACE = 77 };
 
+/* For what a member left behind to end. */
+#define LEFT_OVER_MS 20000
+
 static size_t hall_bytes(const struct rlcrowd *crowd)
 {
 	return sizeof(struct rlcrowd_hall) + (crowd->slot_max + 1) * sizeof(struct rlcrowd_member);
@@ -250,11 +253,12 @@ static int64_t slot_of_task(const struct rlcrowd *crowd, uint32_t slot, uint32_t
 static int queue_look(struct rlcrowd *crowd, uint32_t slot, uint32_t count, bool *seen)
 {
 	FILE *f = fopen("/proc/locks", "re");
-	char line[256];
+	char *line = NULL; /* long: indented by the place in the queue */
+	size_t size = 0;
 
 	if (!f)
 		return fault(crowd, -errno, "/proc/locks: %s", strerror(errno));
-	while (fgets(line, sizeof line, f)) {
+	while (getline(&line, &size, f) > 0) {
 		const char *blocked = strstr(line, "-> POSIX");
 		long long first;
 		int pid;
@@ -267,6 +271,7 @@ static int queue_look(struct rlcrowd *crowd, uint32_t slot, uint32_t count, bool
 		if (whose >= 0)
 			seen[(uint32_t)whose - slot] = true;
 	}
+	free(line);
 	(void)fclose(f); /* only read */
 	return 0;
 }
@@ -308,6 +313,17 @@ int rlcrowd_await_waiting(struct rlcrowd *crowd, uint32_t slot, uint32_t count)
 	}
 	free(seen);
 	return r;
+}
+
+int64_t rlcrowd_queued_count(struct rlcrowd *crowd, uint32_t slot, uint32_t count)
+{
+	bool *seen = calloc(count, sizeof *seen);
+	int64_t queued = seen ? queue_look(crowd, slot, count, seen) : -ENOMEM;
+
+	for (uint32_t i = 0; queued >= 0 && i < count; i++)
+		queued += seen[i];
+	free(seen);
+	return queued;
 }
 
 int rlcrowd_await_state(struct rlcrowd *crowd, uint32_t slot, enum rlcrowd_state state)
@@ -429,7 +445,7 @@ static uint32_t living_first(const struct rlcrowd *crowd, bool *ret_any)
 /* A left-over's name is its chance to be found; it is no member. */
 static int reap(struct rlcrowd *crowd)
 {
-	uint64_t deadline_ns = watchdog_ns();
+	uint64_t deadline_ns = watchdog_ns(), left_over_ns = UINT64_MAX;
 	pid_t pid;
 	int status, r = 0;
 
@@ -444,8 +460,12 @@ static int reap(struct rlcrowd *crowd)
 
 			r = r ? r : judged;
 		}
+		if (any)
+			left_over_ns = berth_deadline_after(LEFT_OVER_MS * BERTH_NS_PER_MS);
 		if (pid > 0)
 			continue;
+		if (!any && berth_deadline_passed(left_over_ns))
+			return fault(crowd, -ECHILD, "a task was left over by somebody dead");
 		if (berth_deadline_passed(deadline_ns))
 			return any ? fault(crowd, -ETIMEDOUT, "slot %u never ended (state %u)",
 					   slot, atomic_load(&crowd->members[slot].state))

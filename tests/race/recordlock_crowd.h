@@ -21,7 +21,9 @@
 #include "base/attributes.h"
 
 #define RLCROWD_WATCHDOG_MS 120000
-#define RLCROWD_FOR_EVER    UINT32_MAX
+/* For waits that should not end by their deadline: long after the watchdog's, so that nothing is well by itself. */
+#define RLCROWD_WAIT_MS  600000
+#define RLCROWD_FOR_EVER UINT32_MAX
 
 enum rlcrowd_word { /* what a member that holds until told can be told */
 		    RLCROWD_LEAVE = 1,
@@ -99,6 +101,8 @@ BERTH_MUST_CHECK int rlcrowd_start_boxed(struct rlcrowd *crowd, uint32_t slot, u
 /* Until each of these slots, of one thread each, is seen to wait: blockers in /proc/locks, by themselves or by a child;
  * pollers asleep between two tries. */
 BERTH_MUST_CHECK int rlcrowd_await_waiting(struct rlcrowd *crowd, uint32_t slot, uint32_t count);
+/* How many of these stand in the kernel's queue, as /proc/locks says, or -errno. */
+int64_t rlcrowd_queued_count(struct rlcrowd *crowd, uint32_t slot, uint32_t count);
 BERTH_MUST_CHECK int rlcrowd_await_state(struct rlcrowd *crowd, uint32_t slot,
 					 enum rlcrowd_state state);
 /* Until it has begun to take the lock. */

@@ -93,6 +93,17 @@ static void waited_as_it_should(const struct rlcrowd_member *member, uint32_t wa
 	assert_int_equal(trace->lost_count, 0);
 }
 
+/* Each blocker was seen there, but need not be at this very moment. */
+static void pollers_not_queued(uint32_t way, uint32_t count)
+{
+	if (way != MIXED && way != BERTH_RECORDLOCK_BLOCK)
+		assert_int_equal(rlcrowd_queued_count(&crowd, 1, count), 0);
+	for (uint32_t i = 1; way == MIXED && count <= 64 && i <= count; i++) {
+		if (way_of(way, i) != BERTH_RECORDLOCK_BLOCK)
+			assert_int_equal(rlcrowd_queued_count(&crowd, i, 1), 0);
+	}
+}
+
 static void crowd_play(uint32_t count, uint32_t way, enum ending ending)
 {
 	struct rlcrowd_plan plan = { .way = way_of(way, 0),
@@ -104,12 +115,13 @@ static void crowd_play(uint32_t count, uint32_t way, enum ending ending)
 	OK(rlcrowd_await_state(&crowd, 0, RLCROWD_INSIDE));
 	for (uint32_t i = 1; i <= count; i++) {
 		plan = (struct rlcrowd_plan){ .way = way_of(way, i),
-					      .timeout_ms = RLCROWD_WATCHDOG_MS,
+					      .timeout_ms = RLCROWD_WAIT_MS,
 					      .round_count = 1 };
 		OK(rlcrowd_start(&crowd, i, 1, &plan));
 	}
 	OK(rlcrowd_await_waiting(&crowd, 1, count));
 	assert_int_equal(rlcrowd_entry_count(&crowd), 1); /* the owner alone */
+	pollers_not_queued(way, count);
 	if (ending == DIES)
 		rlcrowd_kill(&crowd, 0);
 	else
@@ -209,6 +221,40 @@ static void test_way(void **state)
 	assert_int_equal(unsetenv("BERTH_RECORDLOCK"), 0);
 }
 
+/* As programs use it: nobody names a way. The owner stays for some seconds first, for those who look at the tries from
+ * outside (tests/e2e/recordlock_trace.sh). */
+static void test_auto(void **state)
+{
+	enum { WAITERS = 8 };
+	struct rlcrowd_plan plan = { .hold_until_told = true, .round_count = 1 };
+
+	(void)state;
+	if (!rlcrowd_way_wanted(BERTH_RECORDLOCK_AUTO))
+		skip();
+	assert_int_equal(rlcrowd_make(&crowd, WAITERS + 1), 0);
+	OK(rlcrowd_start(&crowd, 0, 1, &plan));
+	OK(rlcrowd_await_state(&crowd, 0, RLCROWD_INSIDE));
+	plan = (struct rlcrowd_plan){ .timeout_ms = RLCROWD_WAIT_MS, .round_count = 1 };
+	for (uint32_t i = 1; i <= WAITERS; i++)
+		OK(rlcrowd_start(&crowd, i, 1, &plan));
+	OK(rlcrowd_await_waiting(&crowd, 1, WAITERS));
+	berth_sleep_ns(2500 * BERTH_NS_PER_MS, UINT64_MAX);
+	int64_t queued = rlcrowd_queued_count(&crowd, 1, WAITERS);
+	rlcrowd_kill(&crowd, 0);
+	OK(rlcrowd_judge(&crowd));
+	for (uint32_t i = 1; i <= WAITERS; i++) {
+		uint32_t way = crowd.members[i].trace.way;
+
+		assert_true(way == BERTH_RECORDLOCK_BLOCK || way == BERTH_RECORDLOCK_POLL);
+		waited_as_it_should(&crowd.members[i], way);
+		if (way != BERTH_RECORDLOCK_BLOCK)
+			assert_int_equal(queued, 0);
+		assert_int_equal(crowd.members[i].entered_count, 1);
+	}
+	one_after_the_other(1, WAITERS);
+	rlcrowd_end(&crowd);
+}
+
 /* A poller behind an owner that stays asks 20 times at most in any second, so 20 times a second begun; a patient one
  * far less often, but still. */
 static void rate_play(uint32_t flags)
@@ -268,6 +314,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_mixed, teardown),
 		cmocka_unit_test_teardown(test_bare_pollers, teardown),
 		cmocka_unit_test_teardown(test_way, teardown),
+		cmocka_unit_test_teardown(test_auto, teardown),
 		cmocka_unit_test_teardown(test_try_rate, teardown),
 	};
 

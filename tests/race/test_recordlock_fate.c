@@ -28,7 +28,7 @@
 #include "base/process.h"
 #include "recordlock_crowd.h"
 
-enum { MIXED = 100, SHORT_MS = 400 };
+enum { MIXED = 100, SHORT_MS = 200 };
 
 static struct rlcrowd crowd;
 static uint64_t luck;
@@ -123,7 +123,7 @@ static void deaths_play(uint32_t way, bool anybody)
 	enum { MEMBERS = 16, DEATHS = 50 };
 	uint32_t death_count = DEATHS * run_count(), next = MEMBERS;
 	uint32_t living[MEMBERS];
-	struct rlcrowd_plan plan = { .timeout_ms = RLCROWD_WATCHDOG_MS,
+	struct rlcrowd_plan plan = { .timeout_ms = RLCROWD_WAIT_MS,
 				     .round_count = RLCROWD_FOR_EVER,
 				     .hold_max_us = 3000 };
 
@@ -189,7 +189,7 @@ static void queue_deaths_play(uint32_t way, bool owner_dies)
 
 	assert_int_equal(rlcrowd_make(&crowd, WAITERS + 1), 0);
 	holder_start(0, way_of(way, 0));
-	waiters_start(1, WAITERS, way, RLCROWD_WATCHDOG_MS);
+	waiters_start(1, WAITERS, way, RLCROWD_WAIT_MS);
 	OK(rlcrowd_await_waiting(&crowd, 1, WAITERS));
 	for (uint32_t i = 1; i <= WAITERS; i += 2)
 		rlcrowd_kill(&crowd, i);
@@ -225,7 +225,7 @@ static void stopped_owner_play(uint32_t owner_way, bool owner_waited, uint32_t w
 	assert_int_equal(rlcrowd_make(&crowd, WAITERS + 4), 0);
 	holder_start(0, owner_way);
 	struct rlcrowd_plan plan = holder_plan(owner_way);
-	plan.timeout_ms = RLCROWD_WATCHDOG_MS;
+	plan.timeout_ms = RLCROWD_WAIT_MS;
 	if (owner_waited) {
 		OK(rlcrowd_start(&crowd, 1, 1, &plan));
 		OK(rlcrowd_await_waiting(&crowd, 1, 1));
@@ -269,7 +269,7 @@ static void stopped_waiter_play(uint32_t way)
 
 	assert_int_equal(rlcrowd_make(&crowd, WAITERS + 2), 0);
 	holder_start(0, way_of(way, 0));
-	waiters_start(1, 1, way, RLCROWD_WATCHDOG_MS);
+	waiters_start(1, 1, way, RLCROWD_WAIT_MS);
 	OK(rlcrowd_await_waiting(&crowd, 1, 1));
 	waiters_start(2, WAITERS, way, 3000);
 	OK(rlcrowd_await_waiting(&crowd, 2, WAITERS));
@@ -339,7 +339,7 @@ static void gone_play(uint32_t way, enum rlcrowd_word how)
 	assert_int_equal(rlcrowd_make(&crowd, 1 + GOING + STAYING), 0);
 	holder_start(0, way);
 	for (uint32_t i = 1; i <= GOING + STAYING; i++) {
-		struct rlcrowd_plan plan = waiter_plan(way, RLCROWD_WATCHDOG_MS);
+		struct rlcrowd_plan plan = waiter_plan(way, RLCROWD_WAIT_MS);
 
 		plan.can_go = i <= GOING;
 		OK(rlcrowd_start(&crowd, i, 1, &plan));
@@ -444,7 +444,7 @@ static void threads_play(uint32_t way)
 	for (uint32_t i = 0; i <= PROCESSES; i++) {
 		const struct rlcrowd_plan plan = {
 			.way = way_of(way, i),
-			.timeout_ms = RLCROWD_WATCHDOG_MS,
+			.timeout_ms = RLCROWD_WAIT_MS,
 			.round_count = i < PROCESSES ? 40 * run_count() : RLCROWD_FOR_EVER,
 			.hold_max_us = 100,
 			.forks_all_the_time = true,

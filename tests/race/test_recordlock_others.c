@@ -22,7 +22,7 @@
 #include "base/process.h"
 #include "recordlock_crowd.h"
 
-enum { SHORT_MS = 400 };
+enum { SHORT_MS = 200 };
 
 static struct rlcrowd crowd;
 
@@ -85,7 +85,7 @@ static void children_play(uint32_t way)
 	assert_int_equal(crowd.members[1].timeout_count, 1);
 	int64_t child = told(0, RLCROWD_FORK_SLEEPS);
 	assert_true(child > 0);
-	waiters_start(2, WAITERS, way, RLCROWD_WATCHDOG_MS);
+	waiters_start(2, WAITERS, way, RLCROWD_WAIT_MS);
 	OK(rlcrowd_await_waiting(&crowd, 2, WAITERS));
 	rlcrowd_kill(&crowd, 0);
 	for (uint32_t i = 2; i < 2 + WAITERS; i++) {
@@ -118,14 +118,14 @@ static void robbed_play(uint32_t way)
 	assert_int_equal(rlcrowd_make(&crowd, WAITERS + 2), 0);
 	member_start(0, &holder);
 	assert_int_equal(told(0, RLCROWD_CHECK), 0);
-	taker.timeout_ms = RLCROWD_WATCHDOG_MS;
+	taker.timeout_ms = RLCROWD_WAIT_MS;
 	member_start(1, &taker);
 	OK(rlcrowd_await_waiting(&crowd, 1, 1));
 	assert_int_equal(told(0, RLCROWD_FOREIGN_CLOSE), 0);
 	OK(rlcrowd_await_state(&crowd, 1, RLCROWD_INSIDE));
 	assert_int_equal(told(0, RLCROWD_CHECK), -EOWNERDEAD);
 	assert_int_equal(told(0, RLCROWD_CHECK), -EPERM); /* the hold is over */
-	waiters_start(2, WAITERS, way, RLCROWD_WATCHDOG_MS);
+	waiters_start(2, WAITERS, way, RLCROWD_WAIT_MS);
 	OK(rlcrowd_await_waiting(&crowd, 2, WAITERS));
 	OK(rlcrowd_tell(&crowd, 0, RLCROWD_LEAVE));
 	OK(rlcrowd_await_state(&crowd, 0, RLCROWD_DONE));
@@ -207,7 +207,7 @@ static void test_death_of_a_keeper(void **state)
 			continue;
 		assert_int_equal(rlcrowd_make(&crowd, WAITERS + 1), 0);
 		member_start(0, &holder);
-		waiters_start(1, WAITERS, ways[i], RLCROWD_WATCHDOG_MS);
+		waiters_start(1, WAITERS, ways[i], RLCROWD_WAIT_MS);
 		OK(rlcrowd_await_waiting(&crowd, 1, WAITERS));
 		rlcrowd_kill(&crowd, 0);
 		OK(rlcrowd_judge(&crowd));
@@ -256,7 +256,7 @@ static void namespaces_play(uint32_t way, bool own_proc)
 	enum { EACH = 6, OWNER = 0, A = 1, B = A + EACH, OUT = B + EACH, LATE = OUT + EACH };
 	const struct rlcrowd_plan holder = holder_plan(way, 0);
 	const struct rlcrowd_plan brief = waiter_plan(way, SHORT_MS);
-	const struct rlcrowd_plan waiter = waiter_plan(way, RLCROWD_WATCHDOG_MS);
+	const struct rlcrowd_plan waiter = waiter_plan(way, RLCROWD_WAIT_MS);
 
 	assert_int_equal(rlcrowd_make(&crowd, LATE + 3 * EACH + 1), 0);
 	boxed_start(OWNER, 1, own_proc, &holder);
