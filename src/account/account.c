@@ -41,6 +41,9 @@
 #include "base/size.h"
 #include "region/seat.h"
 
+#define PASSING_NS     (100 * BERTH_NS_PER_MS)
+#define PASSING_NAP_NS (200 * BERTH_NS_PER_US)
+
 /* The page that is all zero in a fork child. */
 struct wiped_page {
 	_Atomic uint32_t state; /* enum berth_account_state; released after all else is set */
@@ -425,6 +428,33 @@ void berth_account_tell_host_pid(void)
 		berth_seat_set_host_pid(account.seat, berth_host_pid(), berth_host_pid_note());
 }
 
+/* true: it was refused because of memory that is given back in a moment, and that has happened, or may
+ * have. A process that is stopped in that moment costs each ask that hits it PASSING_NS, no more. */
+static bool wait_for_passing(uint32_t gpu, uint64_t bytes)
+{
+	uint64_t deadline_ns = berth_deadline_after(PASSING_NS);
+	uint64_t passing_bytes = berth_region_passing(account.region, gpu);
+	struct berth_ledger_room room;
+	uint64_t free_bytes;
+
+	if (!passing_bytes)
+		return false;
+	for (;;) {
+		if (berth_ledger_room(account.region, gpu, &room) < 0)
+			return false;
+		free_bytes = room.limit_bytes > room.charged_bytes
+				     ? room.limit_bytes - room.charged_bytes
+				     : 0;
+		if (bytes <= free_bytes)
+			return true;
+		if (!passing_bytes || bytes - free_bytes > passing_bytes ||
+		    berth_deadline_passed(deadline_ns))
+			return false;
+		berth_sleep_ns(PASSING_NAP_NS, deadline_ns);
+		passing_bytes = berth_region_passing(account.region, gpu);
+	}
+}
+
 int berth_account_ask(int gpu, enum berth_charge_kind kind, uint64_t bytes)
 {
 	int saved_errno = errno;
@@ -433,6 +463,24 @@ int berth_account_ask(int gpu, enum berth_charge_kind kind, uint64_t bytes)
 	if (gpu < 0)
 		return -ENODEV;
 	err = berth_ledger_ask(account.seat, (uint32_t)gpu, kind, bytes);
+	if (err == -ENOMEM && wait_for_passing((uint32_t)gpu, bytes))
+		err = berth_ledger_ask(account.seat, (uint32_t)gpu, kind, bytes);
+	errno = saved_errno;
+	return err;
+}
+
+void berth_account_set_passing(int gpu, uint64_t bytes)
+{
+	if (gpu >= 0)
+		berth_seat_set_passing(account.seat, (uint32_t)gpu, bytes);
+}
+
+int berth_account_ask_passing(int gpu, uint64_t bytes)
+{
+	int saved_errno = errno;
+	int err = gpu < 0 ? -ENODEV
+			  : berth_ledger_ask(account.seat, (uint32_t)gpu, BERTH_CHARGE_DATA, bytes);
+
 	errno = saved_errno;
 	return err;
 }

@@ -52,6 +52,11 @@ bool berth_account_gpu_limited(int gpu);
 /* As berth_ledger_ask and its fellows, for this process's seat; when attached. gpu < 0: refused with
  * -ENODEV. Keep errno. */
 BERTH_MUST_CHECK int berth_account_ask(int gpu, enum berth_charge_kind kind, uint64_t bytes);
+/* Memory that is given back in a moment: passing is said first, of all that will be asked for, and taken
+ * back (0) last. Others' asks that are refused because of it wait for that, at most 100 ms; ours for it
+ * (ask_passing) never do. */
+void berth_account_set_passing(int gpu, uint64_t bytes);
+BERTH_MUST_CHECK int berth_account_ask_passing(int gpu, uint64_t bytes);
 void berth_account_charge(int gpu, enum berth_charge_kind kind, uint64_t bytes);
 void berth_account_refund(int gpu, enum berth_charge_kind kind, uint64_t bytes);
 

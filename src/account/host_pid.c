@@ -20,7 +20,9 @@
 #include "base/process.h"
 
 #define BROKER_WAIT_NS (500 * BERTH_NS_PER_MS)
-#define RETRY_MAX_S    64ULL
+/* In the middle of the program's work; a broker that is well answers in one. */
+#define BROKER_WAIT_AGAIN_NS (50 * BERTH_NS_PER_MS)
+#define RETRY_MAX_S          64ULL
 
 /* Values of due_ns besides a time. */
 #define NOT_WANTED 0ULL
@@ -107,17 +109,18 @@ static bool ask_one(const char *dir, const char *name, uint64_t deadline_ns)
 		berth_host_pid_found(pid, BERTH_HOST_PID_BROKER);
 		return true;
 	}
-	if (err != -ENOENT) {
+	/* Whoever can't be believed isn't asked again; one that is away or busy is. */
+	if (err == -EPERM || err == -EPROTO)
 		atomic_store_explicit(&host_pid.broker_failed, true, memory_order_relaxed);
+	if (err != -ENOENT)
 		berth_log_once(BERTH_LOG_WARNING, "the broker of host pids is of no use: %s",
 			       reason.text);
-	}
 	return false;
 }
 
-static bool ask_brokers(void)
+static bool ask_brokers(uint64_t wait_ns)
 {
-	uint64_t deadline_ns = berth_deadline_after(BROKER_WAIT_NS);
+	uint64_t deadline_ns = berth_deadline_after(wait_ns);
 	char dir[BERTH_NODE_DIR_MAX];
 
 	if (berth_node_dir(dir, sizeof(dir), NULL) == 0 &&
@@ -130,7 +133,7 @@ static bool ask_brokers(void)
 bool berth_host_pid_ask_again(void)
 {
 	return !atomic_load_explicit(&host_pid.broker_failed, memory_order_relaxed) &&
-	       ask_brokers();
+	       ask_brokers(BROKER_WAIT_AGAIN_NS);
 }
 
 void berth_host_pid_begin(const struct berth_config *config)
@@ -142,7 +145,7 @@ void berth_host_pid_begin(const struct berth_config *config)
 		return;
 	}
 	atomic_store_explicit(&host_pid.ask_hami, config->hami_broker, memory_order_relaxed);
-	if (!ask_brokers())
+	if (!ask_brokers(BROKER_WAIT_NS))
 		/* In words only when a context has been made without finding it. */
 		settle(0, (struct berth_host_pid_note){ .missing = BERTH_HOST_PID_NOT_YET },
 		       berth_clock_ns());

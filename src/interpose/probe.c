@@ -81,7 +81,7 @@ static bool block_take(struct probe *probe, uint64_t bytes, CUmemGenericAllocati
 	CUmemAllocationProp prop = blocks(probe);
 	CUresult res = CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (berth_account_ask(probe->gpu, BERTH_CHARGE_DATA, bytes) == 0) {
+	if (berth_account_ask_passing(probe->gpu, bytes) == 0) {
 		res = REAL(cuMemCreate, ret_block, bytes, &prop, 0);
 		if (res != CUDA_SUCCESS)
 			berth_account_refund(probe->gpu, BERTH_CHARGE_DATA, bytes);
@@ -136,12 +136,19 @@ static uint64_t random_bytes(const struct probe *probe)
 	return (1 + number % UNITS_MAX) * probe->unit_bytes;
 }
 
-/* A quarter of the limit stays free: what is asked for meanwhile is not refused for our sake. */
+/* A quarter of the limit, and of the GPU, stays free, so that hardly anybody has to wait for our sake. */
 static bool has_room(struct probe *probe, uint64_t bytes)
 {
 	struct berth_ledger_room room;
+	nvmlMemory_t memory = { 0 };
 	uint64_t free_bytes;
 
+	if (REAL_NVML(nvmlDeviceGetMemoryInfo, probe->nvml, &memory) == NVML_SUCCESS &&
+	    memory.free < bytes + memory.total / 4) {
+		lacks(probe, BERTH_HOST_PID_NO_ROOM,
+		      "the GPU has no room for the memory that the probe takes for a moment");
+		return false;
+	}
 	if (berth_ledger_room(berth_account_region(), (uint32_t)probe->gpu, &room) < 0)
 		return false;
 	if (!room.limit_bytes)
@@ -163,8 +170,14 @@ static unsigned int round_locked(struct probe *probe)
 	uint64_t second_bytes = random_bytes(probe);
 	unsigned int pid = 0;
 
-	if (has_room(probe, first_bytes + second_bytes) &&
-	    steps(probe, looks, first_bytes, second_bytes)) {
+	bool seen = false;
+
+	if (has_room(probe, first_bytes + second_bytes)) {
+		berth_account_set_passing(probe->gpu, first_bytes + second_bytes);
+		seen = steps(probe, looks, first_bytes, second_bytes);
+		berth_account_set_passing(probe->gpu, 0);
+	}
+	if (seen) {
 		pid = berth_probe_match(looks, first_bytes, second_bytes);
 		if (!pid)
 			lacks(probe, BERTH_HOST_PID_UNDECIDED,
@@ -253,7 +266,11 @@ static void lock_report(void *arg, int err, const char *text)
 
 static bool lock_open(struct probe *probe)
 {
+	/* In somebody else's program we make no task that waits in the kernel's queue: it would take part
+	 * in the kernel's search for deadlocks among the program's own locks, and an execve meanwhile could
+	 * lose those. */
 	const struct berth_recordlock_options options = { .size = sizeof(options),
+							  .way = BERTH_RECORDLOCK_POLL,
 							  .flags = BERTH_RECORDLOCK_CREATE,
 							  .report = lock_report };
 	char dir[BERTH_NODE_DIR_MAX];
@@ -325,6 +342,9 @@ static void find(int gpu, CUdevice device, int round_max, uint64_t lock_wait_ns)
 	int saved_errno = errno;
 	unsigned int pid;
 
+	/* One wait for it in a process's life: then it is taken if it is free. */
+	if (berth_host_pid_note().missing == BERTH_HOST_PID_BUSY)
+		lock_wait_ns = 0;
 	if (!berth_host_pid_ask_again()) {
 		probe.lock_deadline_ns =
 			lock_wait_ns ? berth_deadline_after(lock_wait_ns) : BERTH_DEADLINE_NOW;

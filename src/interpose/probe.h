@@ -7,7 +7,8 @@
  * new in the list" would be a guess whenever a neighbour starts meanwhile or NVML lists us late. No context is ever
  * made for it. The blocks are charged to the share while they last, are physical memory only
  * (cuMemCreate: nothing is mapped, nothing waits for the GPU), and aren't taken where they could be
- * felt: a quarter of the limit must stay free, and no stream may be in capture.
+ * felt: a quarter of the limit and of the GPU must stay free, and no stream may be in capture. Who is refused
+ * only because of them asks again when they are back (berth_account_set_passing).
  *
  * Rounds of all processes of a node come one at a time, under the record lock of the node's probe.lock, so
  * that two who take the same number can't be mistaken for each other. The lock is held for one round,
@@ -33,7 +34,7 @@
  * already, though we never were, it isn't ours. */
 void berth_probe_before_context(const struct berth_growth *growth);
 /* A context was made on the GPU: rounds for up to 200 ms (NVML lists a new context late), waits for the
- * lock of up to 2 s. Nothing if the host pid is known. Keeps errno. */
+ * lock of up to 2 s, once in a process's life. Nothing if the host pid is known. Keeps errno. */
 void berth_probe_context(int gpu, CUdevice device);
 /* Memory was allocated: one round, if it is time for one and the lock is free. Keeps errno. */
 void berth_probe_allocation(int gpu, CUdevice device);

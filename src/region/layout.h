@@ -117,7 +117,11 @@ struct berth_layout_identity {
 	_Atomic uint64_t claimed_unix_s;
 	/* berth_host_pid_note_pack. Writer: owner, at any time. */
 	_Atomic uint64_t host_pid_note;
-	uint64_t unused[3];
+	/* Of the charge on that GPU, what will be given back in a moment (interpose/probe.h). Writer: owner,
+	 * GPU first. After a crash: the seat is dead. */
+	_Atomic uint64_t passing_gpu;
+	_Atomic uint64_t passing_bytes;
+	uint64_t unused[1];
 };
 
 struct berth_layout_gpu {

@@ -145,6 +145,7 @@ void berth_recover_empty(struct berth_region *region, uint32_t index)
 	atomic_store(&identity->boot_id, 0);
 	atomic_store(&identity->claimed_unix_s, 0);
 	atomic_store(&identity->host_pid_note, 0);
+	atomic_store(&identity->passing_bytes, 0);
 	mirror_empty(seat); /* 5 */
 	BERTH_CRASH(reap_zeroed);
 	atomic_store(&tail->generation[index], generation + (generation & 1)); /* 6 */

@@ -33,6 +33,7 @@
 #include "base/crash_point.h"
 #include "base/fd.h"
 #include "base/process.h"
+#include "region/entry.h"
 #include "region/limits.h"
 #include "region/lockbyte.h"
 #include "region/own_seat.h"
@@ -366,6 +367,31 @@ void berth_seat_set_host_pid(struct berth_seat *seat, int32_t host_pid,
 	atomic_store(&layout->head.seats[seat->index].host_pid, host_pid);
 	atomic_store(&layout->tail.identity[seat->index].host_pid_note,
 		     berth_host_pid_note_pack(note));
+}
+
+void berth_seat_set_passing(struct berth_seat *seat, uint32_t gpu, uint64_t bytes)
+{
+	struct berth_layout_identity *identity = &seat->region->layout->tail.identity[seat->index];
+
+	if (!berth_map_ours(seat->region))
+		return;
+	atomic_store(&identity->passing_gpu, gpu);
+	atomic_store(&identity->passing_bytes, bytes);
+}
+
+uint64_t berth_region_passing(const struct berth_region *region, uint32_t gpu)
+{
+	const struct berth_layout_tail *tail = &region->layout->tail;
+	uint32_t high = berth_map_seat_high(region);
+	uint64_t sum_bytes = 0;
+
+	for (uint32_t i = 0; i < high; i++) {
+		uint64_t bytes = atomic_load(&tail->identity[i].passing_bytes);
+
+		if (bytes && atomic_load(&tail->identity[i].passing_gpu) == gpu)
+			sum_bytes = berth_bytes_add(sum_bytes, bytes);
+	}
+	return sum_bytes;
 }
 
 int berth_seat_alive(const struct berth_region *region, uint32_t index)

@@ -39,6 +39,12 @@ uint32_t berth_seat_index(const struct berth_seat *seat);
 void berth_seat_set_host_pid(struct berth_seat *seat, int32_t host_pid,
 			     struct berth_host_pid_note note);
 
+/* Of this seat's charge on a GPU, so much is given back in a moment, whatever happens: others who are
+ * refused because of it had better ask again (berth_account_ask does). 0 = no more. */
+void berth_seat_set_passing(struct berth_seat *seat, uint32_t gpu, uint64_t bytes);
+/* The same, of all seats of a region. What a dead one left counts until it is reaped. */
+uint64_t berth_region_passing(const struct berth_region *region, uint32_t gpu);
+
 /* 1 alive, 0 dead or free, -errno if the kernel can't be asked. */
 BERTH_MUST_CHECK int berth_seat_alive(const struct berth_region *region, uint32_t index);
 

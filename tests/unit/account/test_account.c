@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -420,6 +421,74 @@ static void the_debug_level_tells_the_start_in_one_line(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, share_setup, share_teardown)
 
+/* Another process of the share that takes memory for a moment; gives it back at a word, if it gets one. */
+static int taker(int word, int ready)
+{
+	char byte;
+
+	if (berth_account_attach(share_list) != BERTH_ACCOUNT_ATTACHED)
+		return 1;
+	berth_account_set_passing(0, 300 * MIB);
+	if (berth_account_ask_passing(0, 300 * MIB) || write(ready, "", 1) != 1 ||
+	    read(word, &byte, 1) != 1)
+		return 1;
+	(void)usleep(20 * 1000); /* the asker is refused meanwhile, and waits */
+	berth_account_refund(0, BERTH_CHARGE_DATA, 300 * MIB);
+	berth_account_set_passing(0, 0);
+	(void)pause(); /* alive, and in nobody's way */
+	return 0;
+}
+
+static pid_t taker_start(int *ret_word)
+{
+	int word[2], ready[2];
+	char byte;
+
+	if (pipe(word) || pipe(ready))
+		return -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(taker(word[0], ready[1]));
+	}
+	*ret_word = word[1];
+	return read(ready[0], &byte, 1) == 1 ? pid : -1;
+}
+
+static int passing_body(void *arg)
+{
+	int word = -1;
+	pid_t pid;
+
+	(void)arg;
+	CHILD_CHECK(setenv("CUDA_DEVICE_MEMORY_LIMIT", "1G", 1) == 0);
+	pid = taker_start(&word);
+	CHILD_CHECK(pid > 0);
+	CHILD_CHECK(berth_account_attach(share_list) == BERTH_ACCOUNT_ATTACHED);
+	/* Beside it: what would not fit without it either is refused, what fits is granted. */
+	CHILD_CHECK(berth_account_ask(0, BERTH_CHARGE_DATA, 1025 * MIB) == -ENOMEM);
+	CHILD_CHECK(!berth_account_ask(0, BERTH_CHARGE_DATA, 700 * MIB));
+	berth_account_refund(0, BERTH_CHARGE_DATA, 700 * MIB);
+	/* Stopped in that moment: refused, in bounded time, never over. */
+	CHILD_CHECK(kill(pid, SIGSTOP) == 0);
+	CHILD_CHECK(berth_account_ask(0, BERTH_CHARGE_DATA, 1000 * MIB) == -ENOMEM);
+	CHILD_CHECK(kill(pid, SIGCONT) == 0);
+	CHILD_CHECK(write(word, "", 1) == 1);
+	CHILD_CHECK(!berth_account_ask(0, BERTH_CHARGE_DATA, 1000 * MIB));
+	berth_account_refund(0, BERTH_CHARGE_DATA, 1000 * MIB);
+	CHILD_CHECK(berth_region_passing(berth_account_region(), 0) == 0);
+	CHILD_CHECK(kill(pid, SIGKILL) == 0);
+	return 0;
+}
+
+static void memory_that_passes_refuses_nobody(void **state)
+{
+	struct child_result result;
+
+	(void)state;
+	run(passing_body, &result);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -435,6 +504,7 @@ int main(void)
 		CASE(vfork_and_exec_leave_the_parent_as_it_was),
 		CASE(forks_beside_a_busy_thread_all_attach),
 		CASE(the_debug_level_tells_the_start_in_one_line),
+		CASE(memory_that_passes_refuses_nobody),
 	};
 
 	return cmocka_run_group_tests_name("account: attach", tests, NULL, NULL);
