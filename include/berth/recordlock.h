@@ -21,9 +21,12 @@
  *
  * What a program may do. All locks of a file share one descriptor, close-on-exec and above 2. A program may
  * close it, as those do that close all: it is opened again by its path, and what else got its
- * number is neither locked nor closed. While a thread waits in the kernel's queue there is one more process, with
- * exit signal 0: it raises no SIGCHLD, and wait(2) sees it with __WALL only. It ends with the wait, and with the thread
- * that waits. Where it can't be made (limits, seccomp, a new pid namespace, valgrind) the wait polls.
+ * number is neither locked nor closed. A wait in the kernel's queue is made by a small process ("berth-proxy") that
+ * shares memory and descriptors. It has exit signal 0: it raises no SIGCHLD, and wait(2) sees it with __WALL only. It
+ * ends with the wait, or with the thread that waits, and is reaped at the latest when the lock is given back. Where it
+ * can't be made (limits, seccomp, a new pid namespace, valgrind) the wait polls. What it can't hide: the
+ * program's own F_SETLKW may fail with EDEADLK where the kernel takes our wait for half of a deadlock, and an execve by
+ * another thread during the wait may lose the program's own record locks. BERTH_RECORDLOCK_POLL has neither.
  *
  * Unless a function says otherwise: thread-safe; not async-signal-safe; keeps errno; 0 or a negative errno.
  */
@@ -66,7 +69,8 @@ enum berth_recordlock_flags {
 	BERTH_RECORDLOCK_PATIENT = 1U << 1,
 	/* While it is held, look every 50 ms whether a foreign close has dropped it, and take it again; check still
 	 * tells that it was lost. For steps that last: costs a thread that libc doesn't know (some 50 us a
-	 * hold), which ends with the hold. Don't drop rights meanwhile: setuid(2) does not reach it. */
+	 * hold), which ends with the hold. It needs /proc, and ends, reported, when the program changes its
+	 * user, groups or capabilities: until its next look it has those that the program has given up. */
 	BERTH_RECORDLOCK_KEEP = 1U << 2,
 };
 

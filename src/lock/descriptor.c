@@ -12,9 +12,31 @@
 #include <unistd.h>
 
 #include "lock/kernel.h"
-#include "lock/lockfile.h"
 
 enum { REOPENS_MAX = 3 };
+
+static _Atomic(struct berth_descriptor *) descriptors;
+
+void berth_descriptor_list(struct berth_descriptor *descriptor)
+{
+	descriptor->next = atomic_load_explicit(&descriptors, memory_order_relaxed);
+	/* Release pairs with the acquire in number_taken. */
+	atomic_store_explicit(&descriptors, descriptor, memory_order_release);
+}
+
+void berth_descriptor_number_taken(int fd, const struct berth_descriptor *by)
+{
+	struct berth_descriptor *other = atomic_load_explicit(&descriptors, memory_order_acquire);
+
+	for (; other != NULL; other = other->next) {
+		int number = fd;
+
+		if (other != by)
+			(void)atomic_compare_exchange_strong_explicit(&other->number, &number, -1,
+								      memory_order_relaxed,
+								      memory_order_relaxed);
+	}
+}
 
 int64_t berth_descriptor_tag_set(int fd, uint64_t random)
 {
@@ -133,7 +155,7 @@ static int descriptor_open(const struct berth_descriptor *descriptor)
 		return (int)r;
 	}
 	/* What other lock had this number lost it, and must not find its own tag's like here. */
-	berth_lockfile_number_taken(fd, descriptor);
+	berth_descriptor_number_taken(fd, descriptor);
 	if (BERTH_KERNEL_3(lseek, fd, descriptor->tag, SEEK_SET) != descriptor->tag) {
 		(void)BERTH_KERNEL_1(close,
 				     fd); /* was opened by nobody else: as in above_standard */

@@ -37,6 +37,8 @@ enum berth_naming {
 };
 
 struct berth_descriptor {
+	struct berth_descriptor
+		*next;      /* of all that ever were: they are never freed, only used again */
 	_Atomic int number; /* -1 = none: opened again at the next use */
 	int64_t tag;
 	dev_t device;
@@ -47,6 +49,12 @@ struct berth_descriptor {
 };
 
 #define BERTH_DESCRIPTOR_OPEN_FLAGS (O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+
+/* Once in its life; one caller at a time. */
+void berth_descriptor_list(struct berth_descriptor *descriptor);
+
+/* Number fd now leads to the file of this descriptor (NULL = of a new one): no other can have it. */
+void berth_descriptor_number_taken(int fd, const struct berth_descriptor *by);
 
 /* Sets the position to about random, as far out as the file system lets it. The tag, or -errno. */
 int64_t berth_descriptor_tag_set(int fd, uint64_t random);

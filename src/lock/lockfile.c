@@ -156,6 +156,7 @@ static int file_add_locked(int fd, const struct stat *st, char **path, int64_t t
 	if (is_new) {
 		file->next = atomic_load_explicit(&files.first, memory_order_relaxed);
 		atomic_store_explicit(&files.first, file, memory_order_release);
+		berth_descriptor_list(descriptor);
 	}
 	*ret_file = file;
 	return 0;
@@ -187,7 +188,7 @@ static int file_add_opened_locked(int *fd, const struct stat *st, char **path,
 
 	if (file != NULL) {
 		/* Another thread was faster, and may hold the lock by now: no closing. */
-		berth_lockfile_number_taken(*fd, &file->descriptor);
+		berth_descriptor_number_taken(*fd, &file->descriptor);
 		if (lseek(*fd, file->descriptor.tag, SEEK_SET) == file->descriptor.tag)
 			berth_descriptor_park(&file->descriptor, *fd);
 		*fd = -1;
@@ -197,7 +198,7 @@ static int file_add_opened_locked(int *fd, const struct stat *st, char **path,
 	r = above_standard(fd);
 	if (r < 0)
 		return r;
-	berth_lockfile_number_taken(*fd, NULL);
+	berth_descriptor_number_taken(*fd, NULL);
 	tag = berth_descriptor_tag_set(*fd, random_bits());
 	if (tag < 0)
 		return (int)tag;
@@ -287,20 +288,6 @@ void berth_lockfile_put(struct berth_lockbyte *byte)
 	if (--file->use_count == 0)
 		berth_descriptor_close(&file->descriptor);
 	pthread_mutex_unlock(&files.mutex);
-}
-
-void berth_lockfile_number_taken(int fd, const struct berth_descriptor *by)
-{
-	struct berth_lockfile *file = atomic_load_explicit(&files.first, memory_order_acquire);
-
-	for (; file != NULL; file = file->next) {
-		int number = fd;
-
-		if (&file->descriptor != by)
-			(void)atomic_compare_exchange_strong_explicit(
-				&file->descriptor.number, &number, -1, memory_order_relaxed,
-				memory_order_relaxed);
-	}
 }
 
 void berth_lockfile_forget_all(void)

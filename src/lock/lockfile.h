@@ -39,6 +39,7 @@ struct berth_lockbyte {
 	_Atomic uintptr_t holder;
 	_Atomic uint32_t broken;       /* by the keeper: the hold was lost and taken again */
 	_Atomic uint64_t broken_count; /* how often */
+	_Atomic uint32_t unkept;       /* by the keeper: it has ended before the hold */
 };
 
 /* Opens, or finds, the file of path and the byte. make: create it if absent. */
@@ -46,9 +47,6 @@ BERTH_MUST_CHECK int berth_lockfile_get(const char *path, bool make, int64_t byt
 					struct berth_lockbyte **ret_byte);
 /* With no hold of the caller's left. */
 void berth_lockfile_put(struct berth_lockbyte *byte);
-
-/* Number fd now leads to the file of this descriptor: no other can have it. */
-void berth_lockfile_number_taken(int fd, const struct berth_descriptor *by);
 
 /* In a fork child: no guard is entered, nothing is held. */
 void berth_lockfile_forget_all(void);

@@ -13,11 +13,22 @@
 #include "base/attributes.h"
 #include "lock/descriptor.h"
 
-/* Counts itself when it begins to wait. 0: granted; the kernel's record names the proxy, which is gone: the owner writes his own over it
- * (recordlock.c). -ETIMEDOUT: the deadline passed; it may still have been granted in the last moment. -EBADF: the
- * number isn't ours any more. -ECHILD: there can be no proxy, now or at all. Else what the kernel said of
- * the lock. */
+struct berth_task;
+
+/* Waits a while (at most two seconds, then the proxy ends; a new one may follow). count: one up when it begins to wait.
+ *
+ * 0: granted. The kernel's record names the proxy until the owner writes his own over it (recordlock.c); then
+ * berth_proxy_dismiss lets the proxy end, which must be reaped in the end: berth_proxy_reap. -ETIMEDOUT: not granted, or
+ * in the last moment, which a try tells. -EBADF: the number isn't ours any more. -ECHILD: there can be no
+ * proxy, now or at all. Else what the kernel said of the lock. */
 BERTH_MUST_CHECK int berth_proxy_wait(const struct berth_descriptor *descriptor, int64_t byte,
-				      uint64_t deadline_ns, _Atomic uint64_t *count);
+				      uint64_t deadline_ns, _Atomic uint64_t *count,
+				      struct berth_task **ret_proxy);
+
+void berth_proxy_dismiss(struct berth_task *proxy);
+void berth_proxy_reap(struct berth_task *proxy);
+
+/* What it is called, for those who find its pid in the kernel's record: its parent is meant. */
+#define BERTH_PROXY_NAME "berth-proxy"
 
 #endif

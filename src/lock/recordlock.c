@@ -38,6 +38,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/attributes.h"
 #include "base/cancel.h"
@@ -58,7 +59,7 @@ enum told {
 	TOLD_ENVIRONMENT = 1U << 2,
 };
 
-enum { PROXIES_UNANSWERED_MAX = 3 };
+enum { PROXIES_ENDED_EARLY_MAX = 5 };
 
 struct berth_recordlock {
 	struct berth_lockbyte *byte;
@@ -68,8 +69,10 @@ struct berth_recordlock {
 	void *report_arg;
 	_Atomic uint32_t told; /* enum told */
 	struct berth_keeper *keeper;
-	struct berth_watch watch; /* used by who has the guard */
-	uint64_t broken_before;   /* the byte's broken_count when the hold began */
+	struct berth_watch watch; /* used by who has the guard, as is: */
+	struct berth_task
+		*proxy; /* that was granted this hold; ends by itself, and is reaped at the give */
+	uint64_t broken_before; /* the byte's broken_count when the hold began */
 	struct berth_lock_counts counts;
 	_Atomic uint64_t lost_count;
 };
@@ -199,12 +202,16 @@ static int poll_wait(struct berth_recordlock *lock, struct berth_patience *patie
 static int block_once(struct berth_recordlock *lock, uint64_t deadline_ns)
 {
 	struct berth_lockbyte *byte = lock->byte;
+	struct berth_task *proxy = NULL;
 	int r = berth_proxy_wait(&byte->file->descriptor, byte->byte, deadline_ns,
-				 &lock->counts.block_count);
+				 &lock->counts.block_count, &proxy);
 
 	BERTH_CRASH(lock_proxy_ended);
-	if (r == 0)
+	if (r == 0) {
 		r = restamp(lock);
+		berth_proxy_dismiss(proxy);
+		lock->proxy = proxy;
+	}
 	/* Granted in the last moment, ended by somebody, or the descriptor was lost. */
 	else if (r == -ETIMEDOUT || r == -EBADF)
 		r = try_once(lock);
@@ -214,20 +221,39 @@ static int block_once(struct berth_recordlock *lock, uint64_t deadline_ns)
 static int block_wait(struct berth_recordlock *lock, struct berth_patience *patience)
 {
 	uint64_t deadline_ns = berth_patience_deadline(patience);
-	unsigned unanswered = 0;
+	unsigned early = 0;
 	int r;
 
 	do {
+		uint64_t soon_ns = berth_deadline_after(BERTH_NS_PER_S / 2);
+
 		r = block_once(lock, deadline_ns);
+		if (r < 0)
+			berth_proxy_reap(BERTH_TAKE_PTR(lock->proxy));
 		if (r == -EAGAIN && berth_deadline_passed(deadline_ns))
 			return -ETIMEDOUT;
-	} while (r == -EAGAIN && ++unanswered < PROXIES_UNANSWERED_MAX);
+		/* Something ends them. */
+		if (!berth_deadline_passed(soon_ns))
+			early++;
+	} while (r == -EAGAIN && early < PROXIES_ENDED_EARLY_MAX);
 	if (r == -ECHILD)
 		report(lock, TOLD_NO_PROXY, -ECHILD,
 		       "no task can be made to wait in the kernel's queue: polling");
 	/* The kernel calls it a deadlock when two processes wait for each other, though it may be other threads of
 	 * them that hold: the deadline decides. */
 	return r == -ECHILD || r == -EDEADLK || r == -EAGAIN ? poll_wait(lock, patience) : r;
+}
+
+/* Where /proc was mounted in another pid namespace, a number means another process there. */
+static bool proc_is_ours(void)
+{
+	char text[24];
+	ssize_t length = readlink("/proc/self", text, sizeof(text) - 1);
+
+	if (length <= 0)
+		return true; /* no /proc: nothing is read there either */
+	text[length] = '\0';
+	return strtol(text, NULL, 10) == berth_lock_pid();
 }
 
 static void owner_fill(struct berth_recordlock_owner *owner, pid_t pid)
@@ -240,7 +266,19 @@ static void owner_fill(struct berth_recordlock_owner *owner, pid_t pid)
 	*owner = (struct berth_recordlock_owner){ 0 };
 	if (pid <= 0)
 		return;
+	if (!proc_is_ours()) {
+		owner->pid = pid; /* its numbers are other processes' */
+		errno = saved_errno;
+		return;
+	}
 	r = berth_process_stat_read(pid, &stat);
+	/* Granted this instant: whom it waits for is meant. */
+	if (r == 0 && strcmp(stat.comm, BERTH_PROXY_NAME) == 0) {
+		pid = stat.ppid;
+		r = berth_process_stat_read(pid, &stat);
+	}
+	if (r == 0 && (stat.state == 'Z' || stat.state == 'X'))
+		r = -ESRCH; /* the dead own nothing: the answer is old */
 	if (r == 0)
 		*owner = (struct berth_recordlock_owner){ .pid = pid,
 							  .start_ticks = stat.start_ticks };
@@ -408,9 +446,13 @@ static int hold_renew(struct berth_recordlock *lock)
 		return -EPERM;
 	r = berth_descriptor_set(&byte->file->descriptor, F_SETLK, F_WRLCK, byte->byte);
 	if (r == -EAGAIN) {
+		struct berth_task *proxy = BERTH_TAKE_PTR(lock->proxy);
+
 		hold_clean(lock);
+		atomic_fetch_add_explicit(&lock->lost_count, 1, memory_order_relaxed);
 		atomic_store_explicit(&byte->holder, 0, memory_order_relaxed);
 		berth_guard_leave(&byte->guard);
+		berth_proxy_reap(proxy);
 		report(lock, 0, -EOWNERDEAD,
 		       "a close of the file elsewhere in this process had dropped the lock: "
 		       "somebody else has it");
@@ -435,6 +477,10 @@ int berth_recordlock_check(struct berth_recordlock *lock)
 
 	if (!hold_is_ours(lock))
 		return -EPERM;
+	if (atomic_load_explicit(&byte->unkept, memory_order_relaxed) != 0 &&
+	    atomic_exchange_explicit(&byte->unkept, 0, memory_order_relaxed) != 0)
+		report(lock, TOLD_NO_KEEPER, -EPERM,
+		       "the program's rights are others now: nobody looks after the hold any more");
 	r = berth_descriptor_held(&byte->file->descriptor, byte->byte, berth_lock_pid());
 	if (r < 0)
 		return r;
@@ -462,10 +508,12 @@ static void hint_give(const struct berth_lockfile *file)
 int berth_recordlock_give(struct berth_recordlock *lock)
 {
 	struct berth_lockbyte *byte = lock->byte;
+	struct berth_task *proxy = NULL;
 	int r;
 
 	if (!hold_is_ours(lock) || !hold_change(lock, 0))
 		return -EPERM;
+	proxy = BERTH_TAKE_PTR(lock->proxy);
 	hold_clean(lock);
 	BERTH_CRASH(lock_giving);
 	r = berth_descriptor_set_once(&byte->file->descriptor, F_SETLK, F_UNLCK, byte->byte);
@@ -475,6 +523,7 @@ int berth_recordlock_give(struct berth_recordlock *lock)
 		berth_watch_rest(&lock->watch);
 	}
 	berth_guard_leave(&byte->guard);
+	berth_proxy_reap(proxy);
 	/* The program has closed the descriptor: it dropped the lock itself. */
 	if (r == -EBADF)
 		return 0;

@@ -140,7 +140,7 @@ int berth_task_start(struct berth_task *task, bool as_process, void (*body)(void
 		flags |= CLONE_SIGHAND | CLONE_THREAD;
 	task->is_process = as_process;
 	/* Relaxed: the system call orders it before the task. */
-	atomic_store_explicit(&task->alive, 1, memory_order_relaxed);
+	atomic_store_explicit(&task->alive, BERTH_TASK_RUNS, memory_order_relaxed);
 	(void)BERTH_KERNEL_4(rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof(all));
 	id = task_clone(flags, task, &task->alive, body, task->room);
 	(void)BERTH_KERNEL_4(rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
@@ -153,23 +153,46 @@ int berth_task_start(struct berth_task *task, bool as_process, void (*body)(void
 	return 0;
 }
 
-int berth_task_join(struct berth_task *task, uint64_t deadline_ns)
+/* Not a private futex: the kernel wakes the shared one. */
+static long word_wait(_Atomic uint32_t *word, uint32_t value, uint64_t deadline_ns)
 {
 	struct timespec until = {
 		.tv_sec = (time_t)(deadline_ns / BERTH_NS_PER_S),
 		.tv_nsec = (long)(deadline_ns % BERTH_NS_PER_S),
 	};
 
-	/* Acquire: what the task wrote is seen, as the kernel clears the word after it has ended. Not a
-	 * private futex: the kernel wakes the shared one. */
-	while (atomic_load_explicit(&task->alive, memory_order_acquire) != 0) {
-		long r = BERTH_KERNEL_6(futex, &task->alive, FUTEX_WAIT_BITSET, 1, &until, NULL,
-					FUTEX_BITSET_MATCH_ANY);
+	return BERTH_KERNEL_6(futex, word, FUTEX_WAIT_BITSET, value, &until, NULL,
+			      FUTEX_BITSET_MATCH_ANY);
+}
 
-		if (r == -ETIMEDOUT)
+int berth_task_hear(struct berth_task *task, uint64_t deadline_ns)
+{
+	/* Acquire pairs with the release in say, and the kernel clears the word after all else. */
+	while (atomic_load_explicit(&task->alive, memory_order_acquire) == BERTH_TASK_RUNS) {
+		if (word_wait(&task->alive, BERTH_TASK_RUNS, deadline_ns) == -ETIMEDOUT)
 			return -ETIMEDOUT;
 	}
 	return 0;
+}
+
+int berth_task_join(struct berth_task *task, uint64_t deadline_ns)
+{
+	uint32_t value;
+
+	while ((value = atomic_load_explicit(&task->alive, memory_order_acquire)) != 0) {
+		if (word_wait(&task->alive, value, deadline_ns) == -ETIMEDOUT)
+			return -ETIMEDOUT;
+	}
+	return 0;
+}
+
+void berth_task_say(void *room)
+{
+	struct berth_task *task = (struct berth_task *)(void *)((unsigned char *)room -
+								offsetof(struct berth_task, room));
+
+	atomic_store_explicit(&task->alive, BERTH_TASK_SAID, memory_order_release);
+	(void)BERTH_KERNEL_3(futex, &task->alive, FUTEX_WAKE, 1);
 }
 
 void berth_task_kill(const struct berth_task *task)

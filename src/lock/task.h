@@ -25,9 +25,12 @@
 
 #define BERTH_TASK_ROOM_BYTES 256
 
+enum { BERTH_TASK_RUNS = 1, BERTH_TASK_SAID = 2 };
+
 /* At the top of the mapping, above the stack. */
 struct berth_task {
-	_Atomic uint32_t alive; /* cleared by the kernel when the task ends; a shared futex */
+	/* A shared futex: BERTH_TASK_RUNS, then what the task says, then 0: by the kernel, when it ends. */
+	_Atomic uint32_t alive;
 	uint32_t is_process;
 	pid_t id; /* 0 = not started */
 	void *mapping;
@@ -43,11 +46,17 @@ BERTH_MUST_CHECK int berth_task_new(struct berth_task **ret_task);
 BERTH_MUST_CHECK int berth_task_start(struct berth_task *task, bool as_process,
 				      void (*body)(void *room));
 
+/* Waits till the task says something, or has ended. -ETIMEDOUT. */
+BERTH_MUST_CHECK int berth_task_hear(struct berth_task *task, uint64_t deadline_ns);
+
 /* Waits till the task has ended. -ETIMEDOUT at the deadline. Handlers of the program run meanwhile. */
 BERTH_MUST_CHECK int berth_task_join(struct berth_task *task, uint64_t deadline_ns);
 
 /* SIGKILL, proxies only. */
 void berth_task_kill(const struct berth_task *task);
+
+/* In the task: its creator wakes up and finds what was written before. */
+void berth_task_say(void *room);
 
 /* Only after its end, or if it was never started: reaps it and frees the mapping. NULL is fine. */
 void berth_task_free(struct berth_task *task);

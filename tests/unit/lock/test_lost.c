@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,6 +144,34 @@ static void test_kept(void **state)
 	assert_int_equal(owner_of(field->path), 0);
 	assert_int_equal(children_count(), 0);
 	berth_recordlock_close(lock);
+}
+
+static int keep_and_drop_rights(void *arg)
+{
+	struct berth_recordlock *lock = open_reporting(arg, BERTH_RECORDLOCK_KEEP);
+
+	if (berth_recordlock_take(lock, 0, NULL) != 0 || tasks_count() != 2)
+		return 1;
+	if (setresuid(65534, 65534, 65534) != 0)
+		return 2;
+	UNTIL(tasks_count() == 1);
+	if (berth_recordlock_check(lock) != 0 || report_err != -EPERM)
+		return 3;
+	foreign_close(arg);
+	if (berth_recordlock_check(lock) != 1)
+		return 4;
+	return berth_recordlock_give(lock) != 0 ? 5 : 0;
+}
+
+/* A keeper keeps no rights that the program gives up. */
+static void test_rights_dropped(void **state)
+{
+	struct field *field = *state;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chmod(field->dir, 0755), 0);
+	assert_int_equal(in_child(keep_and_drop_rights, field->path), 0);
 }
 
 static void test_closed_between(void **state)
@@ -292,6 +321,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_seen, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_taken_by_another, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_kept, field_setup, field_teardown),
+		cmocka_unit_test_setup_teardown(test_rights_dropped, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_closed_between, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_number_used_again, field_setup,
 						field_teardown),

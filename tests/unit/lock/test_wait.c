@@ -221,6 +221,73 @@ static void test_killed_waiter(void **state)
 	player_end(&owner);
 }
 
+/* A waiter that is stopped while it is granted the lock doesn't keep it, and goes on to wait when it runs again. */
+static void test_stopped_waiter(void **state)
+{
+	const struct field *field = *state;
+
+	for (uint32_t way = BERTH_RECORDLOCK_BLOCK; way <= BERTH_RECORDLOCK_POLL; way++) {
+		struct player owner;
+		struct player waiter;
+
+		player_start(&owner, field->path, way);
+		player_start(&waiter, field->path, way);
+		assert_int_equal(player_ask(&owner, 't'), 0);
+		player_wait_begin(&waiter, field->path);
+		assert_int_equal(kill(waiter.pid, SIGSTOP), 0);
+		sleep_ms(20);
+		assert_int_equal(player_ask(&owner, 'g'), 0);
+		UNTIL(owner_of(field->path) == 0);
+		assert_int_equal(player_ask(&owner, 't'), 0);
+		assert_int_equal(kill(waiter.pid, SIGCONT), 0);
+		sleep_ms(100);
+		assert_false(player_answers(&waiter, 0));
+		assert_int_equal(player_ask(&owner, 'g'), 0);
+		assert_int_equal(player_hear(&waiter), 0);
+		assert_int_equal(owner_of(field->path), waiter.pid);
+		player_end(&owner);
+		player_end(&waiter);
+	}
+}
+
+static void drop_rights(int signal)
+{
+	(void)signal;
+	(void)setresuid(65534, 65534, 65534);
+}
+
+/* The kernel may not tell the proxy then that its parent has died. It isn't left over for long all the same. */
+static void test_dropped_rights(void **state)
+{
+	const struct field *field = *state;
+	const struct sigaction action = { .sa_handler = drop_rights };
+	struct berth_process_stat stat;
+	struct player owner;
+	pid_t child;
+	pid_t proxy;
+
+	if (geteuid() != 0)
+		skip();
+	player_start(&owner, field->path, BERTH_RECORDLOCK_BLOCK);
+	assert_int_equal(player_ask(&owner, 't'), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		(void)sigaction(SIGUSR1, &action, NULL);
+		_exit(berth_recordlock_take(open_way(field->path, BERTH_RECORDLOCK_BLOCK, 0),
+					    LONG_MS, NULL) != 0);
+	}
+	UNTIL(proxy_of(child) != 0);
+	proxy = proxy_of(child);
+	assert_int_equal(kill(child, SIGUSR1), 0);
+	sleep_ms(50);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	UNTIL(berth_process_stat_read(proxy, &stat) != 0 || stat.state == 'Z');
+	assert_int_equal(owner_of(field->path), owner.pid);
+	player_end(&owner);
+}
+
 static int wait_for_parents(void *arg)
 {
 	char path[PATH_MAX + 8];
@@ -367,6 +434,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_mixed, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_deadline, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_killed_waiter, field_setup, field_teardown),
+		cmocka_unit_test_setup_teardown(test_stopped_waiter, field_setup, field_teardown),
+		cmocka_unit_test_setup_teardown(test_dropped_rights, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_crosswise, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_tries, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_patient, field_setup, field_teardown),
