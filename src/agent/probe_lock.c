@@ -34,7 +34,7 @@ int berth_probe_lock_make(const char *dir, struct berth_reason *reason)
 {
 	BERTH_FD int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	BERTH_FD int fd = -1;
-	struct stat st;
+	struct stat st = { 0 };
 	int err = dir_fd < 0 ? -errno : berth_fd_stat(dir_fd, &st);
 
 	if (err < 0)

@@ -25,11 +25,11 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-#define MAGIC            "HPID"
-#define MAGIC_BYTES      4
 #define FIRST_PAUSE_NS   (500 * BERTH_NS_PER_US)
 #define LONGEST_PAUSE_NS (8 * BERTH_NS_PER_MS)
 #define SHOWN_MAX        256
+
+static const uint8_t magic[] = { 'H', 'P', 'I', 'D' };
 
 /* One question under way. */
 struct ask {
@@ -52,7 +52,7 @@ static uint16_t u16_get(const uint8_t *at)
 
 void berth_pid_broker_request_encode(uint8_t *ret_request)
 {
-	memcpy(ret_request, MAGIC, MAGIC_BYTES);
+	memcpy(ret_request, magic, sizeof(magic));
 	u16_put(ret_request + 4, BERTH_PID_BROKER_VERSION);
 	u16_put(ret_request + 6, BERTH_PID_BROKER_COMMAND_PID);
 }
@@ -60,7 +60,7 @@ void berth_pid_broker_request_encode(uint8_t *ret_request)
 void berth_pid_broker_reply_encode(enum berth_pid_broker_status status, pid_t pid,
 				   uint8_t *ret_reply)
 {
-	memcpy(ret_reply, MAGIC, MAGIC_BYTES);
+	memcpy(ret_reply, magic, sizeof(magic));
 	u16_put(ret_reply + 4, BERTH_PID_BROKER_VERSION);
 	u16_put(ret_reply + 6, (uint16_t)status);
 	u16_put(ret_reply + 8, (uint16_t)((uint32_t)pid >> 16));
@@ -79,7 +79,7 @@ int berth_pid_broker_reply_decode(const uint8_t *reply, size_t size, const char 
 	if (size > BERTH_PID_BROKER_REPLY_BYTES)
 		return berth_reason_set(reason, -EPROTO, "%s: the broker's answer is too long",
 					who);
-	if (memcmp(reply, MAGIC, MAGIC_BYTES) != 0)
+	if (memcmp(reply, magic, sizeof(magic)) != 0)
 		return berth_reason_set(reason, -EPROTO,
 					"%s: what answers there is no host-pid broker", who);
 	if (u16_get(reply + 4) != BERTH_PID_BROKER_VERSION)

@@ -35,6 +35,7 @@ static const char *program;
 static char log_path[128];
 static char notify_path[128];
 static int notify_fd = -1;
+static int guard_fd = -1;
 
 int stage_begin(int argc, char **argv)
 {
@@ -47,12 +48,59 @@ int stage_begin(int argc, char **argv)
 	return 77;
 }
 
+/* Berthds outlive a test that fails: changing to another user takes the signal at the parent's death away. So
+ * a process that ends with the test, however that ends, ends them: it is told of each (+pid, -pid). */
+static void guard(int fd)
+{
+	pid_t pids[16] = { 0 };
+	pid_t pid;
+
+	while (read(fd, &pid, sizeof(pid)) == (ssize_t)sizeof(pid)) {
+		int at = 0;
+
+		while (at < 15 && pids[at] != (pid > 0 ? 0 : -pid))
+			at++;
+		pids[at] = pid > 0 ? pid : 0;
+	}
+	for (int i = 0; i < 16; i++) {
+		if (pids[i] != 0)
+			(void)kill(pids[i], SIGKILL);
+	}
+	_exit(0);
+}
+
+static void guard_tell(pid_t pid)
+{
+	(void)!write(guard_fd, &pid, sizeof(pid));
+}
+
+static int guard_start(void)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (pipe2(pair, O_CLOEXEC) != 0)
+		return -1;
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		close(pair[1]);
+		close(STDOUT_FILENO);
+		guard(pair[0]);
+	}
+	close(pair[0]);
+	guard_fd = pair[1];
+	return pid < 0 ? -1 : 0;
+}
+
 int stage_group_setup(void **state)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct timeval watchdog = { .tv_sec = 60 };
 
 	(void)state;
+	if (guard_start() != 0)
+		return -1;
 	if (mkdtemp(stage_dir) == NULL || chmod(stage_dir, 0755) != 0 || chdir(stage_dir) != 0)
 		return -1;
 	snprintf(stage_node, sizeof(stage_node), "%s/node", stage_dir);
@@ -73,6 +121,7 @@ int stage_group_teardown(void **state)
 	char command[128];
 
 	(void)state;
+	close(guard_fd);
 	close(notify_fd);
 	snprintf(command, sizeof(command), "rm -rf %s", stage_dir);
 	return system(command);
@@ -82,6 +131,7 @@ static void become(const char *const *options, const struct stage_before *before
 {
 	const char *argv[OPTIONS_MAX + 3] = { program, "--any-namespace" };
 	int count = 2;
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int log_fd = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -94,6 +144,8 @@ static void become(const char *const *options, const struct stage_before *before
 		argv[count++] = options[i];
 	argv[count] = NULL;
 	dup2(log_fd, STDERR_FILENO);
+	dup2(null_fd, STDIN_FILENO);
+	dup2(null_fd, STDOUT_FILENO);
 	setenv("BERTH_NODE_DIR", stage_node, 1);
 	setenv("NOTIFY_SOCKET", notify_path, 1);
 	unsetenv("BERTH_LOG_LEVEL");
@@ -121,6 +173,7 @@ static pid_t launch(const char *const *options, const struct stage_before *befor
 	assert_true(pid >= 0);
 	if (pid == 0)
 		become(options, before);
+	guard_tell(pid);
 	return pid;
 }
 
@@ -147,6 +200,7 @@ int stage_wait(pid_t pid)
 	int status = -1;
 
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+	guard_tell(-pid);
 	if (!WIFEXITED(status))
 		fail_msg("it ended with status 0x%x", (unsigned)status);
 	return WEXITSTATUS(status);
@@ -154,7 +208,21 @@ int stage_wait(pid_t pid)
 
 int stage_run(const char *const *options, const struct stage_before *before)
 {
-	return stage_wait(launch(options, before));
+	uint64_t deadline_ns = berth_deadline_after(STAGE_WATCHDOG_NS);
+	pid_t pid = launch(options, before);
+	siginfo_t info = { 0 };
+
+	while (info.si_pid == 0 && !berth_deadline_passed(deadline_ns)) {
+		usleep(1000);
+		assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+	}
+	if (info.si_pid != 0)
+		return stage_wait(pid);
+	/* It serves, instead. */
+	kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	guard_tell(-pid);
+	return STAGE_STUCK;
 }
 
 void stage_stop(struct stage_daemon *daemon)
@@ -167,6 +235,7 @@ void stage_kill(struct stage_daemon *daemon)
 {
 	assert_int_equal(kill(daemon->pid, SIGKILL), 0);
 	assert_int_equal(waitpid(daemon->pid, NULL, 0), daemon->pid);
+	guard_tell(-daemon->pid);
 }
 
 static size_t log_read(char *text, size_t size)

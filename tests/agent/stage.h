@@ -15,7 +15,8 @@
 
 #define STAGE_NOBODY 65534
 /* No figure: what takes longer is stuck. */
-#define STAGE_WATCHDOG_NS (60 * BERTH_NS_PER_S)
+#define STAGE_WATCHDOG_NS (30 * BERTH_NS_PER_S)
+#define STAGE_STUCK       1000
 
 struct stage_daemon {
 	pid_t pid;
@@ -39,7 +40,7 @@ int stage_group_teardown(void **state);
 /* Runs berthd with these options (NULL-terminated; NULL: none) until it is ready. */
 void stage_start(struct stage_daemon *daemon, const char *const *options,
 		 const struct stage_before *before);
-/* The same, until it has ended; its exit status. */
+/* The same, until it has ended; its exit status, or STAGE_STUCK. */
 int stage_run(const char *const *options, const struct stage_before *before);
 /* By SIGTERM; must end with 0. */
 void stage_stop(struct stage_daemon *daemon);

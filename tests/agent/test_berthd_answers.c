@@ -6,6 +6,7 @@
  *	ASKS=100000 test_berthd_answers build/bin/berthd	asks more often (default 10000)
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -85,6 +88,35 @@ static void test_bytes(void **state)
 				 getpid());
 		close(fd);
 	}
+}
+
+/* As a container has it: the node directory mounted into it, read-only. */
+static int asks_through_mount(void *arg)
+{
+	char path[200];
+
+	snprintf(path, sizeof(path), "%s/mounted", stage_dir);
+	if (unshare(CLONE_NEWNS | CLONE_NEWPID) != 0 ||
+	    mount("", "/", "", MS_REC | MS_PRIVATE, "") != 0 || mkdir(path, 0755) != 0 ||
+	    mount(stage_node, path, "", MS_BIND, "") != 0 ||
+	    mount("", path, "", MS_REMOUNT | MS_BIND | MS_RDONLY, "") != 0)
+		return 77;
+	snprintf(path, sizeof(path), "%s/mounted/probe.lock", stage_dir);
+	if (open(path, O_RDWR | O_CLOEXEC) >= 0 || errno != EROFS)
+		return 2;
+	snprintf(path, sizeof(path), "%s/mounted/broker.sock", stage_dir);
+	(void)arg;
+	return stage_asks_right(path);
+}
+
+static void test_mounted(void **state)
+{
+	int status = stage_wait(stage_fork(asks_through_mount, NULL));
+
+	(void)state;
+	if (status == 77)
+		skip();
+	assert_int_equal(status, 0);
 }
 
 /* Where all the answers of a family are put together; [i] = the i-th child's. */
@@ -234,6 +266,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_own_pid, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bytes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_mounted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_namespaces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_often, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_crowd, setup, teardown),

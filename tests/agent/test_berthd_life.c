@@ -502,7 +502,7 @@ static int in_other_namespace(void *arg)
 	(void)arg;
 	if (unshare(CLONE_NEWPID) != 0)
 		return 77;
-	return stage_run(bare, NULL);
+	return stage_run(bare, NULL) == EXIT_FAILED ? 0 : 1;
 }
 
 static void test_namespace(void **state)
@@ -512,7 +512,7 @@ static void test_namespace(void **state)
 	(void)state;
 	if (status == 77)
 		skip();
-	assert_int_equal(status, EXIT_FAILED);
+	assert_int_equal(status, 0);
 	assert_true(stage_log_has("isn't the host's own pid namespace"));
 	assert_int_equal(access(stage_node, F_OK), -1);
 }

@@ -135,6 +135,8 @@ static void listen_and_serve(int fd, int verdict_fd, fake_serve *serve, void *ar
 	if (options->listener_uid != 0 &&
 	    setresuid(options->listener_uid, options->listener_uid, options->listener_uid) != 0)
 		_exit(1);
+	/* Which changing the user took away. */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (listen(fd, options->backlog ? options->backlog : 128) != 0 ||
 	    write(verdict_fd, &ready, 1) != 1)
 		_exit(1);

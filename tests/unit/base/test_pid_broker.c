@@ -32,10 +32,10 @@
 
 #define NOBODY 65534
 /* A deadline that no test waits for, and one that it does. */
-#define LONG_NS  (60 * BERTH_NS_PER_S)
+#define LONG_NS  (20 * BERTH_NS_PER_S)
 #define SHORT_NS (200 * BERTH_NS_PER_MS)
 /* However busy the machine: less than LONG_NS, or it was waited for. */
-#define WATCHDOG_NS (30 * BERTH_NS_PER_S)
+#define WATCHDOG_NS (15 * BERTH_NS_PER_S)
 #define UNTOUCHED   (-77)
 
 static char scratch[] = "/tmp/berth-test-broker-XXXXXX";
