@@ -72,6 +72,9 @@ enum berth_recordlock_flags {
 	 * hold), which ends with the hold. It needs /proc, and ends, reported, when the program changes its
 	 * user, groups or capabilities: until its next look it has those that the program has given up. */
 	BERTH_RECORDLOCK_KEEP = 1U << 2,
+	/* Refuse the file (-EPERM) unless it belongs to root or to this user, and nobody else may write it. Looked at
+	 * in the file that was opened, not by its path. */
+	BERTH_RECORDLOCK_TRUSTED = 1U << 3,
 };
 
 struct berth_recordlock_options {
