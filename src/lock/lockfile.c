@@ -266,6 +266,19 @@ int berth_lockfile_get(const char *path, bool make, int64_t byte, struct berth_l
 	return r == -ENOENT ? get_by_opening(path, make, byte, ret_byte) : r;
 }
 
+int berth_lockfile_trust(const struct berth_lockfile *file)
+{
+	const struct berth_descriptor *descriptor = &file->descriptor;
+	struct stat st;
+	int r = berth_fd_stat(atomic_load_explicit(&descriptor->number, memory_order_acquire), &st);
+
+	if (r < 0 || st.st_dev != descriptor->device || st.st_ino != descriptor->inode)
+		return -EPERM; /* the program closes everything at this very moment */
+	if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return -EPERM;
+	return 0;
+}
+
 static void byte_remove_locked(struct berth_lockbyte *byte)
 {
 	struct berth_lockbyte **link = &byte->file->bytes;

@@ -116,8 +116,8 @@ static uint32_t way_decide(struct berth_recordlock *lock, uint32_t asked)
 
 static int options_check(const struct berth_recordlock_options *options)
 {
-	const uint32_t flags_known =
-		BERTH_RECORDLOCK_CREATE | BERTH_RECORDLOCK_PATIENT | BERTH_RECORDLOCK_KEEP;
+	const uint32_t flags_known = BERTH_RECORDLOCK_CREATE | BERTH_RECORDLOCK_PATIENT |
+				     BERTH_RECORDLOCK_KEEP | BERTH_RECORDLOCK_TRUSTED;
 
 	if (options->size != sizeof(*options) || options->way > BERTH_RECORDLOCK_BARE ||
 	    (options->flags & ~flags_known) != 0 || options->byte < 0)
@@ -145,6 +145,11 @@ int berth_recordlock_open(const char *path, const struct berth_recordlock_option
 		r = berth_lockfile_get(path, (options->flags & BERTH_RECORDLOCK_CREATE) != 0,
 				       options->byte == 0 ? BERTH_RECORDLOCK_BYTE : options->byte,
 				       &lock->byte);
+	if (r == 0 && (options->flags & BERTH_RECORDLOCK_TRUSTED) != 0) {
+		r = berth_lockfile_trust(lock->byte->file);
+		if (r < 0)
+			berth_lockfile_put(lock->byte);
+	}
 	if (r < 0) {
 		free(lock);
 		errno = saved_errno;

@@ -65,7 +65,7 @@ static void test_options(void **state)
 	options.way = 4;
 	assert_int_equal(berth_recordlock_open(field->path, &options, &lock), -EINVAL);
 	options.way = 0;
-	options.flags = 1U << 3;
+	options.flags = 1U << 4;
 	assert_int_equal(berth_recordlock_open(field->path, &options, &lock), -EINVAL);
 	options.flags = 0;
 	options.byte = -1;
@@ -113,6 +113,31 @@ static void test_created(void **state)
 	assert_int_equal(stat(field->path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0640);
 	assert_int_equal(st.st_size, 0);
+}
+
+static void test_trusted(void **state)
+{
+	const struct field *field = *state;
+	struct berth_recordlock *lock = NULL;
+
+	for (int known = 0; known <= 1; known++) {
+		if (known)
+			lock = open_way(field->path, 0, 0);
+		assert_int_equal(chmod(field->path, 0644), 0);
+		assert_int_equal(open_error(field->path, BERTH_RECORDLOCK_TRUSTED), 0);
+		assert_int_equal(chmod(field->path, 0664), 0);
+		assert_int_equal(open_error(field->path, BERTH_RECORDLOCK_TRUSTED), -EPERM);
+		assert_int_equal(chmod(field->path, 0646), 0);
+		assert_int_equal(open_error(field->path, BERTH_RECORDLOCK_TRUSTED), -EPERM);
+		assert_int_equal(open_error(field->path, 0), 0);
+		assert_int_equal(chmod(field->path, 0600), 0);
+		if (geteuid() != 0)
+			continue;
+		assert_int_equal(chown(field->path, 65534, 0), 0);
+		assert_int_equal(open_error(field->path, BERTH_RECORDLOCK_TRUSTED), -EPERM);
+		assert_int_equal(chown(field->path, 0, 0), 0);
+	}
+	berth_recordlock_close(lock);
 }
 
 /* Locked by another process's own words, on this byte and no other. */
@@ -287,6 +312,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_options, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_unwritable, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_created, field_setup, field_teardown),
+		cmocka_unit_test_setup_teardown(test_trusted, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_bytes, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_shared_file, field_setup, field_teardown),
 		cmocka_unit_test_setup_teardown(test_way, field_setup, field_teardown),
