@@ -266,15 +266,21 @@ int berth_lockfile_get(const char *path, bool make, int64_t byte, struct berth_l
 	return r == -ENOENT ? get_by_opening(path, make, byte, ret_byte) : r;
 }
 
-int berth_lockfile_trust(const struct berth_lockfile *file)
+int berth_lockfile_trust(struct berth_lockfile *file)
 {
-	const struct berth_descriptor *descriptor = &file->descriptor;
+	struct berth_descriptor *descriptor = &file->descriptor;
+	struct flock lock;
 	struct stat st;
-	int r = berth_fd_stat(atomic_load_explicit(&descriptor->number, memory_order_acquire), &st);
+	/* A question that opens the file again if the program has closed it. */
+	int r = berth_descriptor_get(descriptor, F_GETLK, 0, &lock);
 
-	if (r < 0 || st.st_dev != descriptor->device || st.st_ino != descriptor->inode)
-		return -EPERM; /* the program closes everything at this very moment */
-	if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+	if (r == 0)
+		r = berth_fd_stat(atomic_load_explicit(&descriptor->number, memory_order_acquire),
+				  &st);
+	if (r < 0)
+		return r;
+	if (st.st_dev != descriptor->device || st.st_ino != descriptor->inode ||
+	    (st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
 		return -EPERM;
 	return 0;
 }

@@ -46,7 +46,7 @@ struct berth_lockbyte {
 BERTH_MUST_CHECK int berth_lockfile_get(const char *path, bool make, int64_t byte,
 					struct berth_lockbyte **ret_byte);
 /* -EPERM: others than root and this user own the open file or may write it. */
-BERTH_MUST_CHECK int berth_lockfile_trust(const struct berth_lockfile *file);
+BERTH_MUST_CHECK int berth_lockfile_trust(struct berth_lockfile *file);
 
 /* With no hold of the caller's left. */
 void berth_lockfile_put(struct berth_lockbyte *byte);

@@ -124,6 +124,7 @@ static void test_trusted(void **state)
 		if (known)
 			lock = open_way(field->path, 0, 0);
 		assert_int_equal(chmod(field->path, 0644), 0);
+		closefrom(3);
 		assert_int_equal(open_error(field->path, BERTH_RECORDLOCK_TRUSTED), 0);
 		assert_int_equal(chmod(field->path, 0664), 0);
 		assert_int_equal(open_error(field->path, BERTH_RECORDLOCK_TRUSTED), -EPERM);
