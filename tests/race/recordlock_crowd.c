@@ -362,6 +362,8 @@ int rlcrowd_tell(struct rlcrowd *crowd, uint32_t slot, enum rlcrowd_word word)
 	struct rlcrowd_member *member = &crowd->members[slot];
 	int r = 0;
 
+	if (word == RLCROWD_EXIT || word == RLCROWD_EXEC) /* and be it inside by now */
+		atomic_store(&member->doomed, 1);
 	atomic_store(&member->word, word);
 	rlcrowd_word_wake(&member->word);
 	if (word == RLCROWD_LEAVE || word == RLCROWD_EXIT || word == RLCROWD_EXEC)

@@ -272,6 +272,8 @@ static void rate_play(uint32_t flags)
 		plan.way = i % 2 ? BERTH_RECORDLOCK_POLL : BERTH_RECORDLOCK_BARE;
 		OK(rlcrowd_start(&crowd, i, 1, &plan));
 	}
+	OK(rlcrowd_await_waiting(&crowd, 1, WAITERS));
+	pollers_not_queued(BERTH_RECORDLOCK_POLL, WAITERS);
 	for (uint32_t i = 1; i <= WAITERS; i++) {
 		const struct rlcrowd_member *member = &crowd.members[i];
 

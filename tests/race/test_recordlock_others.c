@@ -294,7 +294,7 @@ static void same_namespace_play(uint32_t way, bool own_proc)
 	uint32_t in = 0;
 
 	assert_int_equal(rlcrowd_make(&crowd, TOGETHER + 2), 0);
-	plan.timeout_ms = 2000; /* one gets in and stays; the others time out */
+	plan.timeout_ms = 700; /* one gets in and stays; the others time out */
 	boxed_start(0, TOGETHER, own_proc, &plan);
 	while (!(in = rlcrowd_inside(&crowd)))
 		(void)usleep(1000);
