@@ -2,8 +2,9 @@
  *
  * What taking and giving back costs when nobody else wants the lock, beside the two system calls of which
  * it is made, on the same byte of the same file: on a file system in memory and on the disk's. Blocks of
- * pairs take turns in one run; medians of the blocks. "poll" is the record lock in the way of file
- * systems that must not block. Without a file system's name: the worse of the two.
+ * pairs take turns in one run; medians of the blocks, and of the ratios of neighbours. "poll" is the
+ * record lock in the way of file systems that must not block. Without a file system's name: the worse of
+ * the two.
  *
  * calls_per_pair is how many system calls a pair makes, counted by ptrace: a figure that no load on the
  * machine changes. Left out where ptrace isn't allowed. Prints "key<TAB>value<TAB>unit" lines.
@@ -22,7 +23,7 @@
 #include "lock_way.h"
 #include "samples.h"
 
-enum { PAIRS = 1000, FIRST_PAIRS = 10, TRACED_PAIRS = 50, TIMEOUT_MS = 1000 };
+enum { PAIRS = 200, FIRST_PAIRS = 10, TRACED_PAIRS = 50, TIMEOUT_MS = 1000 };
 enum kind { SYSCALLS, BLOCK, POLL, KIND_COUNT };
 
 static const struct lock_way *const ways[KIND_COUNT] = {
@@ -33,7 +34,8 @@ static const struct lock_way *const ways[KIND_COUNT] = {
 
 struct figures {
 	double pair_ns[KIND_COUNT];
-	double calls_per_pair; /* of BLOCK; 0: can't be counted */
+	double over[KIND_COUNT]; /* of SYSCALLS */
+	double calls_per_pair;   /* of BLOCK; 0: can't be counted */
 };
 
 static int pairs_make(struct lock_user *user, unsigned count)
@@ -59,6 +61,22 @@ static int block_measure(struct lock_user *user, struct samples *blocks)
 	return r < 0 ? r : samples_add(blocks, end_ns - start_ns);
 }
 
+/* The median of the ratios of neighbours: both were made in the same phase of the machine. */
+static int over_measure(const struct samples *blocks, const struct samples *syscalls,
+			double *ret_over)
+{
+	struct samples ratios = { 0 }; /* in billionths */
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < blocks->count; i++)
+		r = samples_add(&ratios,
+				(uint64_t)((double)blocks->ns[i] * 1e9 / (double)syscalls->ns[i]));
+	if (r == 0)
+		*ret_over = (double)samples_percentile(&ratios, 50) / 1e9;
+	samples_done(&ratios);
+	return r;
+}
+
 static int blocks_measure(struct lock_user *users, unsigned count, struct figures *figures)
 {
 	struct samples blocks[KIND_COUNT] = { 0 };
@@ -68,6 +86,9 @@ static int blocks_measure(struct lock_user *users, unsigned count, struct figure
 		for (int kind = 0; r == 0 && kind < KIND_COUNT; kind++)
 			r = block_measure(&users[kind], &blocks[kind]);
 	}
+	/* Before their order is lost to the percentiles. */
+	for (int kind = 0; r == 0 && kind < KIND_COUNT; kind++)
+		r = over_measure(&blocks[kind], &blocks[SYSCALLS], &figures->over[kind]);
 	for (int kind = 0; kind < KIND_COUNT; kind++) {
 		figures->pair_ns[kind] = (double)samples_percentile(&blocks[kind], 50) / PAIRS;
 		samples_done(&blocks[kind]);
@@ -125,7 +146,7 @@ static int place_measure(const char *base, bool quick, struct figures *figures,
 	for (int kind = 0; r == 0 && kind < KIND_COUNT; kind++)
 		r = ways[kind]->open(ways[kind], path.text, &users[kind]);
 	if (r == 0)
-		r = blocks_measure(users, quick ? 1000 : 4000, figures);
+		r = blocks_measure(users, quick ? 5000 : 20000, figures);
 	(void)berth_reason_set(reason, r, "%s", path.text);
 	for (int kind = 0; kind < KIND_COUNT; kind++) {
 		if (users[kind].way)
@@ -137,18 +158,13 @@ static int place_measure(const char *base, bool quick, struct figures *figures,
 	return lock_stage_close(&stage, reason);
 }
 
-static double over(const struct figures *figures, enum kind kind)
-{
-	return figures->pair_ns[kind] / figures->pair_ns[SYSCALLS];
-}
-
 static void figures_print(const char *prefix, const struct figures *figures)
 {
 	(void)printf("%s.pair_ns\t%.0f\tns\n", prefix, figures->pair_ns[BLOCK]);
 	(void)printf("%s.syscalls_ns\t%.0f\tns\n", prefix, figures->pair_ns[SYSCALLS]);
-	(void)printf("%s.over_syscalls\t%.3f\tratio\n", prefix, over(figures, BLOCK));
+	(void)printf("%s.over_syscalls\t%.3f\tratio\n", prefix, figures->over[BLOCK]);
 	(void)printf("%s.poll.pair_ns\t%.0f\tns\n", prefix, figures->pair_ns[POLL]);
-	(void)printf("%s.poll.over_syscalls\t%.3f\tratio\n", prefix, over(figures, POLL));
+	(void)printf("%s.poll.over_syscalls\t%.3f\tratio\n", prefix, figures->over[POLL]);
 	if (figures->calls_per_pair > 0)
 		(void)printf("%s.calls_per_pair\t%.2f\tcount\n", prefix, figures->calls_per_pair);
 	(void)fflush(stdout);
@@ -167,7 +183,7 @@ static int run(bool quick, struct berth_reason *reason)
 	if (r < 0)
 		return r;
 	figures_print("uncontended.disk", &disk);
-	figures_print("uncontended", over(&disk, BLOCK) > over(&memory, BLOCK) ? &disk : &memory);
+	figures_print("uncontended", disk.over[BLOCK] > memory.over[BLOCK] ? &disk : &memory);
 	return 0;
 }
 
