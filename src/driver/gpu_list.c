@@ -98,12 +98,12 @@ static int nvml_list(struct berth_gpu *gpus, uint32_t max, uint32_t *ret_count,
 	    nvml->nvmlDeviceGetCount_v2 == NULL || nvml->nvmlDeviceGetHandleByIndex_v2 == NULL ||
 	    nvml->nvmlDeviceGetUUID == NULL)
 		return berth_reason_set(reason, -ENOENT, "no usable " BERTH_NVML_SONAME);
-	result = nvml->nvmlInit_v2();
+	result = berth_nvml_start();
 	if (result != NVML_SUCCESS)
 		return berth_reason_set(reason, -ENODEV, "NVML does not start: %s",
 					nvml_words(nvml, result));
 	err = nvml_gpus(nvml, gpus, max, ret_count, reason);
-	(void)nvml->nvmlShutdown(); /* takes our init back; nothing depends on it */
+	berth_nvml_stop();
 	return err;
 }
 

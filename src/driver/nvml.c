@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "driver/loader.h"
+#include "driver/walk.h"
 
 static const char *const names[] = {
 #define NVML_SYMBOL(symbol, kind) #symbol,
@@ -48,4 +49,22 @@ int berth_nvml_open(const char *path, struct berth_reason *reason)
 bool berth_nvml_contains(const void *address)
 {
 	return berth_library_contains(&library, address);
+}
+
+nvmlReturn_t berth_nvml_start(void)
+{
+	const struct berth_nvml *nvml = berth_nvml();
+	nvmlReturn_t result = NVML_ERROR_FUNCTION_NOT_FOUND;
+
+	if (nvml->nvmlInit_v2 == NULL || nvml->nvmlShutdown == NULL)
+		return result;
+	result = nvml->nvmlInit_v2();
+	if (result == NVML_SUCCESS)
+		berth_walk_before_others();
+	return result;
+}
+
+void berth_nvml_stop(void)
+{
+	(void)berth_nvml()->nvmlShutdown(); /* takes our start back; nothing depends on it */
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The real libnvidia-ml, in the way of driver.h: pointers by symbols.def, filled on first use from
- * the object that the program loaded, pinned, without a lock. It is not initialised here: who calls
- * NVML calls nvmlInit_v2 and nvmlShutdown around it (they count).
+ * the object that the program loaded, pinned, without a lock. Who calls NVML starts and stops it
+ * around its calls (they count), and does all of it between berth_walk_enter and berth_walk_leave: no
+ * fork of the program then has a child that finds NVML's locks held by a thread that it hasn't.
  */
 #ifndef BERTH_DRIVER_NVML_H
 #define BERTH_DRIVER_NVML_H
@@ -33,5 +34,9 @@ const struct berth_nvml *berth_nvml(void);
 const struct berth_nvml *berth_nvml_loaded(void);
 BERTH_MUST_CHECK int berth_nvml_open(const char *path, struct berth_reason *reason);
 bool berth_nvml_contains(const void *address);
+
+/* nvmlInit_v2 and nvmlShutdown, which must be known. */
+nvmlReturn_t berth_nvml_start(void);
+void berth_nvml_stop(void);
 
 #endif

@@ -18,9 +18,14 @@ typedef int berth_walk_visitor(struct dl_phdr_info *info, size_t size, void *arg
 /* Visits the loaded objects in load order until visit returns other than 0, and returns that. */
 int berth_walk_objects(berth_walk_visitor *visit, void *arg);
 
-/* Around a dlopen of ours, and other calls of ours that take such locks (NVML's start). May be nested.
+/* Around a dlopen of ours, and calls of ours into a library that has such locks (NVML). May be nested.
  * A fork waits for 2 s at most. */
 void berth_walk_enter(void);
 void berth_walk_leave(void);
+
+/* From now on a fork waits for us before it runs the handlers of the libraries that are loaded by now: the
+ * last that is registered is the first to run, and one that has taken its library's lock would keep
+ * from ending whom we wait for. Once is enough. */
+void berth_walk_before_others(void);
 
 #endif

@@ -8,12 +8,14 @@
  * UNLISTED_MAX_BYTES, so more is somebody else's.
  *
  * NVML is initialised for the two looks only: held initialised it would let the program call it
- * without doing so itself, which must fail as it does without us.
+ * without doing so itself, which must fail as it does without us. No fork of the program happens while
+ * we are in NVML, whose locks its child would find held (driver/walk.h).
  */
 #include "interpose/growth.h"
 
 #include "account/account.h"
 #include "account/host_pid.h"
+#include "driver/walk.h"
 #include "interpose/real.h"
 
 #define UNLISTED_MAX_BYTES (512ULL << 20)
@@ -139,6 +141,19 @@ uint64_t berth_growth_between(const struct berth_growth_look *before,
 	return unlisted_grown(before, after);
 }
 
+/* NVML stays started if it is true. */
+static bool look_first(const char *uuid, struct berth_growth *growth)
+{
+	if (berth_nvml_start() != NVML_SUCCESS)
+		return false;
+	if (REAL_NVML(nvmlDeviceGetHandleByUUID, uuid, &growth->device) == NVML_SUCCESS &&
+	    look(growth->device, growth->gpu, &growth->before))
+		return true;
+	berth_process_list_done(&growth->before.processes);
+	berth_nvml_stop();
+	return false;
+}
+
 void berth_growth_begin(int gpu, struct berth_growth *ret_growth)
 {
 	struct berth_region_gpu of_region;
@@ -147,15 +162,9 @@ void berth_growth_begin(int gpu, struct berth_growth *ret_growth)
 	if (!berth_account_gpu_limited(gpu))
 		return;
 	berth_region_gpu(berth_account_region(), (uint32_t)gpu, &of_region);
-	if (REAL_NVML(nvmlInit_v2) != NVML_SUCCESS)
-		return;
-	ret_growth->running = REAL_NVML(nvmlDeviceGetHandleByUUID, of_region.uuid,
-					&ret_growth->device) == NVML_SUCCESS &&
-			      look(ret_growth->device, gpu, &ret_growth->before);
-	if (!ret_growth->running) {
-		berth_process_list_done(&ret_growth->before.processes);
-		(void)REAL_NVML(nvmlShutdown); /* balances the init above */
-	}
+	berth_walk_enter();
+	ret_growth->running = look_first(of_region.uuid, ret_growth);
+	berth_walk_leave();
 }
 
 uint64_t berth_growth_end(struct berth_growth *growth)
@@ -165,10 +174,12 @@ uint64_t berth_growth_end(struct berth_growth *growth)
 
 	if (!growth->running)
 		return 0;
+	berth_walk_enter();
 	if (look(growth->device, growth->gpu, &after))
 		bytes = berth_growth_between(&growth->before, &after,
 					     (unsigned int)berth_host_pid());
-	(void)REAL_NVML(nvmlShutdown); /* balances berth_growth_begin's init */
+	berth_nvml_stop();
+	berth_walk_leave();
 	berth_process_list_done(&after.processes);
 	berth_process_list_done(&growth->before.processes);
 	growth->running = false;

@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/node_dir.h"
+#include "driver/walk.h"
 #include "interpose/capture.h"
 #include "interpose/real.h"
 
@@ -228,7 +229,10 @@ static unsigned int rounds(struct probe *probe, int round_max)
 		if (!lock_take(probe))
 			break;
 		BERTH_CRASH(probe_locked);
+		/* A fork waits: NVML's locks would be held in its child because of us. */
+		berth_walk_enter();
 		pid = round_locked(probe);
+		berth_walk_leave();
 		BERTH_CRASH(probe_judged);
 		(void)berth_recordlock_give(probe->lock); /* ours, or lost: gone either way */
 		if (!pid && probe->missing == BERTH_HOST_PID_NO_ROOM)
@@ -297,15 +301,20 @@ static bool lock_open(struct probe *probe)
 static bool nvml_open(struct probe *probe)
 {
 	struct berth_region_gpu gpu;
+	bool found = false;
 
 	berth_region_gpu(berth_account_region(), (uint32_t)probe->gpu, &gpu);
-	if (REAL_NVML(nvmlInit_v2) == NVML_SUCCESS) {
-		if (REAL_NVML(nvmlDeviceGetHandleByUUID, gpu.uuid, &probe->nvml) == NVML_SUCCESS)
-			return true;
-		(void)REAL_NVML(nvmlShutdown); /* balances the init above */
+	berth_walk_enter();
+	if (berth_nvml_start() == NVML_SUCCESS) {
+		found = REAL_NVML(nvmlDeviceGetHandleByUUID, gpu.uuid, &probe->nvml) ==
+			NVML_SUCCESS;
+		if (!found)
+			berth_nvml_stop();
 	}
-	lacks(probe, BERTH_HOST_PID_NO_LIST, "NVML does not know the GPU");
-	return false;
+	berth_walk_leave();
+	if (!found)
+		lacks(probe, BERTH_HOST_PID_NO_LIST, "NVML does not know the GPU");
+	return found;
 }
 
 static void unit_find(struct probe *probe)
@@ -329,7 +338,9 @@ static unsigned int run(struct probe *probe, int round_max)
 	if (nvml_open(probe)) {
 		unit_find(probe);
 		pid = rounds(probe, round_max);
-		(void)REAL_NVML(nvmlShutdown); /* balances nvml_open's init */
+		berth_walk_enter();
+		berth_nvml_stop();
+		berth_walk_leave();
 	}
 	berth_recordlock_close(probe->lock);
 	return pid;
