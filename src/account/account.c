@@ -389,6 +389,7 @@ enum berth_account_state berth_account_attach(berth_account_gpus_fn list)
 	if (state != BERTH_ACCOUNT_UNDECIDED)
 		return state;
 	attach(list);
+	berth_account_tell_host_pid(); /* another thread may have found it meanwhile */
 	state = berth_account_state();
 	errno = saved_errno;
 	/* Not even a page: undecided for the next try, refused for this one. */

@@ -138,7 +138,11 @@ bool berth_host_pid_ask_again(void)
 
 void berth_host_pid_begin(const struct berth_config *config)
 {
-	if (berth_host_pid_note_pack(berth_host_pid_note()))
+	uint64_t not_wanted = NOT_WANTED;
+
+	if (berth_host_pid_note_pack(berth_host_pid_note()) ||
+	    !atomic_compare_exchange_strong_explicit(&host_pid.due_ns, &not_wanted, UNDER_WAY,
+						     memory_order_acquire, memory_order_relaxed))
 		return; /* another thread came first */
 	if (berth_process_in_initial_pid_namespace()) {
 		berth_host_pid_found(getpid(), BERTH_HOST_PID_INITIAL);

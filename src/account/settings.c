@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "account/account.h"
+#include "base/cancel.h"
 #include "base/fd.h"
 #include "policy/override.h"
 #include "region/directory.h"
@@ -99,6 +100,7 @@ static int read_locked(void)
 
 int berth_settings_get(const struct berth_config **ret_config, struct berth_reason *reason)
 {
+	BERTH_UNCANCELLED;
 	int watch_err = berth_account_watch_forks(reason);
 	int err;
 

@@ -141,6 +141,7 @@ static void line_write(int fd, const char *line, size_t length)
 
 static void line_put(enum berth_log_level level, const char *line, size_t length)
 {
+	BERTH_UNCANCELLED;
 	int chosen = atomic_load_explicit(&log_state.fd, memory_order_relaxed);
 	const char *path = chosen < 0 ? log_path() : NULL;
 	BERTH_FD int file = -1;

@@ -500,6 +500,7 @@ int berth_ledger_room(const struct berth_region *region, uint32_t gpu,
 		return -ECHILD;
 	if (gpu >= region->gpu_count)
 		return -EINVAL;
+	BERTH_UNCANCELLED; /* asking who lives opens the file; the driver's calls are no such points */
 	const struct berth_layout *layout = region->layout;
 	int32_t own_seat = atomic_load(&region->own_seat);
 	uint32_t high = berth_map_seat_high(region);
