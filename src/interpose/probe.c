@@ -163,6 +163,20 @@ static bool has_room(struct probe *probe, uint64_t bytes)
 	return false;
 }
 
+/* In a capture that another thread has begun, or begins now, the driver refuses calls such as ours, and spoils
+ * the capture for it, unless the thread that makes them has said that it means no harm. */
+static bool steps_relaxed(struct probe *probe, struct berth_process_list looks[BERTH_PROBE_LOOKS],
+			  uint64_t first_bytes, uint64_t second_bytes)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	bool exchanged = REAL(cuThreadExchangeStreamCaptureMode, &mode) == CUDA_SUCCESS;
+	bool seen = steps(probe, looks, first_bytes, second_bytes);
+
+	if (exchanged)
+		(void)REAL(cuThreadExchangeStreamCaptureMode, &mode); /* it came from there */
+	return seen;
+}
+
 /* With the lock. 0 = not told apart. */
 static unsigned int round_locked(struct probe *probe)
 {
@@ -170,12 +184,11 @@ static unsigned int round_locked(struct probe *probe)
 	uint64_t first_bytes = random_bytes(probe);
 	uint64_t second_bytes = random_bytes(probe);
 	unsigned int pid = 0;
-
 	bool seen = false;
 
 	if (has_room(probe, first_bytes + second_bytes)) {
 		berth_account_set_passing(probe->gpu, first_bytes + second_bytes);
-		seen = steps(probe, looks, first_bytes, second_bytes);
+		seen = steps_relaxed(probe, looks, first_bytes, second_bytes);
 		berth_account_set_passing(probe->gpu, 0);
 	}
 	if (seen) {
@@ -241,31 +254,30 @@ static unsigned int rounds(struct probe *probe, int round_max)
 	return pid;
 }
 
-/* Whoever can write to the file can hold the lock, so it has to be root's or ours. */
-static int lock_file_trust(const char *path, struct berth_reason *why)
-{
-	struct stat st;
-	int err = berth_path_lstat(AT_FDCWD, path, &st);
-
-	if (err)
-		return err == -ENOENT ? 0
-				      : berth_reason_set(why, err, "%s: %s", path, strerror(-err));
-	if (!S_ISREG(st.st_mode))
-		return berth_reason_set(why, -EPERM, "%s is not a regular file", path);
-	if (st.st_uid != 0 && st.st_uid != geteuid())
-		return berth_reason_set(why, -EPERM, "%s belongs to user %u: it must be root's",
-					path, (unsigned)st.st_uid);
-	if (st.st_mode & (S_IWGRP | S_IWOTH))
-		return berth_reason_set(why, -EPERM, "%s can be written by others: chmod go-w it",
-					path);
-	return 0;
-}
-
 static void lock_report(void *arg, int err, const char *text)
 {
 	(void)arg;
 	(void)err;
 	berth_log_once(BERTH_LOG_INFO, "probe lock: %s", text);
+}
+
+/* Whoever can write to the file can hold the lock, so it has to be root's or ours. */
+static void lock_open_failed(struct probe *probe, const char *path, int err)
+{
+	bool is_distrust = err == -EPERM || err == -ELOOP || err == -EISDIR || err == -EINVAL;
+
+	probe->missing = is_distrust ? BERTH_HOST_PID_DISTRUST : BERTH_HOST_PID_NO_LOCK;
+	probe->why = (struct berth_reason){ 0 };
+	if (err == -EPERM)
+		(void)berth_reason_set(&probe->why, 0,
+				       "%s must belong to root or to user %u, and nobody else may "
+				       "write it",
+				       path, (unsigned)geteuid());
+	else if (is_distrust)
+		(void)berth_reason_set(&probe->why, 0, "%s is not a regular file: remove it", path);
+	else
+		(void)berth_reason_set(&probe->why, 0, "%s can't be opened: %s", path,
+				       strerror(-err));
 }
 
 static bool lock_open(struct probe *probe)
@@ -275,7 +287,8 @@ static bool lock_open(struct probe *probe)
 	 * lose those. */
 	const struct berth_recordlock_options options = { .size = sizeof(options),
 							  .way = BERTH_RECORDLOCK_POLL,
-							  .flags = BERTH_RECORDLOCK_CREATE,
+							  .flags = BERTH_RECORDLOCK_CREATE |
+								   BERTH_RECORDLOCK_TRUSTED,
 							  .report = lock_report };
 	char dir[BERTH_NODE_DIR_MAX];
 	char path[PATH_MAX];
@@ -287,14 +300,11 @@ static bool lock_open(struct probe *probe)
 	}
 	err = berth_node_dir_file(dir, BERTH_NODE_PROBE_LOCK, path, sizeof(path));
 	if (!err)
-		err = lock_file_trust(path, &probe->why);
-	probe->missing = err == -EPERM ? BERTH_HOST_PID_DISTRUST : BERTH_HOST_PID_NO_LOCK;
-	if (!err)
 		err = berth_recordlock_open(path, &options, &probe->lock);
-	if (err)
-		(void)berth_reason_set(&probe->why, 0, "%s can't be opened: %s", path,
-				       strerror(-err));
-	return !err;
+	if (!err)
+		return true;
+	lock_open_failed(probe, path, err);
+	return false;
 }
 
 /* NVML's name for the GPU, by UUID: its order is its own. */
