@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/node_dir.h"
 #include "base/process.h"
 
 static const char *environment(const char *name)
@@ -58,7 +59,7 @@ int berth_state_dir(char *ret_path, size_t size, struct berth_reason *reason)
 	if (given != NULL)
 		err = path_print(path, sizeof(path), "%s", given);
 	else if (geteuid() == 0)
-		err = path_print(path, sizeof(path), "/run/berth");
+		err = path_print(path, sizeof(path), "%s", BERTH_NODE_DIR_DEFAULT);
 	else if (runtime != NULL && runtime[0] == '/')
 		err = path_print(path, sizeof(path), "%s/berth", runtime);
 	else
@@ -105,10 +106,10 @@ static int dir_check(const char *path, struct berth_reason *reason)
 	return 0;
 }
 
-static int dir_make_checked(const char *path, struct berth_reason *reason)
+static int dir_make_checked(const char *path, mode_t mode, struct berth_reason *reason)
 {
 	char shown[256];
-	int err = berth_dir_make(path, 0700);
+	int err = berth_dir_make(path, mode);
 
 	/* Not a directory, or a link: dir_check finds the words. */
 	if (err == 0 || err == -ENOTDIR || err == -ELOOP)
@@ -127,8 +128,10 @@ int berth_state_dir_make(const char *subdir, char *ret_path, size_t size,
 	char path[BERTH_STATE_DIR_MAX];
 	int err = berth_state_dir(path, sizeof(path), reason);
 
+	/* Root's is the node directory, too, where programs of all users look for what they share. */
 	if (err == 0)
-		err = dir_make_checked(path, reason);
+		err = dir_make_checked(path, strcmp(path, BERTH_NODE_DIR_DEFAULT) == 0 ? 0755 : 0700,
+				       reason);
 	if (err < 0)
 		return err;
 	if (subdir != NULL && subdir[0] != '\0') {
@@ -137,7 +140,7 @@ int berth_state_dir_make(const char *subdir, char *ret_path, size_t size,
 		err = path_print(path + length, sizeof(path) - length, "/%s", subdir);
 		if (err < 0)
 			return berth_reason_set(reason, err, "%s: the path is too long", subdir);
-		err = dir_make_checked(path, reason);
+		err = dir_make_checked(path, 0700, reason);
 		if (err < 0)
 			return err;
 	}

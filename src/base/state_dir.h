@@ -5,7 +5,8 @@
  *   /run/berth                for root
  *   $XDG_RUNTIME_DIR/berth    if set; an absolute path
  *   /tmp/berth-UID            else
- * It is made with mode 0700 when first needed. One that belongs to another user, is a symlink, or is
+ * It is made with mode 0700 when first needed; /run/berth, which is the node directory too (node_dir.h), with
+ * 0755 and what is in it with 0700. One that belongs to another user, is a symlink, or is
  * writable by others is refused: whoever can write there can lift limits. Set-user-ID programs ignore
  * the environment.
  */

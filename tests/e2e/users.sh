@@ -82,4 +82,12 @@ run as $bob env BERTH_SIM_STATE="$work/node/node" BERTH_STATE_DIR="$work/closed"
 check "one that can't be written is refused" [ "$status" -ne 0 ]
 check "by its name and variable" has "$err" "$work/closed"
 check "with the remedy" has "$err" "BERTH_STATE_DIR"
+
+# /run/berth is root's state directory and the node's, in which others look for the broker's socket.
+if unshare -m true 2>/dev/null; then
+	# shellcheck disable=SC2016 # for the inner shell
+	run env -u BERTH_STATE_DIR BERTH_SIM_STATE="$work/node/root" unshare -m --propagation private sh -c 'mount -t tmpfs -o mode=755 run /run &&
+		"$0" run --sim -q -m 1G -- true && stat -c "%a %n" /run/berth /run/berth/shares' "$berth"
+	check "root's state directory can be looked into, what is in it can't" is "$out" $'755 /run/berth\n700 /run/berth/shares'
+fi
 end
