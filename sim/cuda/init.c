@@ -23,6 +23,11 @@ static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool was_tried;
 static CUresult first_answer;
 
+__attribute__((constructor)) static void guard_init(void)
+{
+	sim_node_fork_waits_for(&init_mutex);
+}
+
 bool sim_is_initialized(void)
 {
 	return *atomic_load_explicit(&ready_mark, memory_order_acquire) != 0;

@@ -73,8 +73,18 @@ void sim_node_unlock(void)
 
 /* ---- fork: the child owns nothing of the node and opens anew ---- */
 
+/* Of the library that this is a part of; taken before ours. */
+static pthread_mutex_t *init_mutex;
+
+void sim_node_fork_waits_for(pthread_mutex_t *mutex)
+{
+	init_mutex = mutex;
+}
+
 static void before_fork(void)
 {
+	if (init_mutex)
+		pthread_mutex_lock(init_mutex);
 	pthread_mutex_lock(&open_mutex);
 	pthread_mutex_lock(&state_mutex);
 }
@@ -83,6 +93,8 @@ static void after_fork_parent(void)
 {
 	pthread_mutex_unlock(&state_mutex);
 	pthread_mutex_unlock(&open_mutex);
+	if (init_mutex)
+		pthread_mutex_unlock(init_mutex);
 }
 
 static void after_fork_child(void)
@@ -91,6 +103,8 @@ static void after_fork_child(void)
 
 	pthread_mutex_init(&state_mutex, NULL);
 	pthread_mutex_init(&open_mutex, NULL);
+	if (init_mutex)
+		pthread_mutex_init(init_mutex, NULL);
 	sim_node_row_drop_in_child();
 	if (handle->state_fd >= 0)
 		close(handle->state_fd);
@@ -100,7 +114,8 @@ static void after_fork_child(void)
 	handle->node = NULL;
 }
 
-static void register_fork_handlers(void)
+/* When the library is loaded: a fork that is under way when handlers are registered doesn't run them. */
+__attribute__((constructor)) static void register_fork_handlers(void)
 {
 	pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
@@ -261,13 +276,11 @@ static int node_open_locked(const struct sim_config *config)
 
 int sim_node_open(void)
 {
-	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 	const struct sim_config *config = sim_config();
 	int err = 0;
 
 	if (!config)
 		return -EINVAL;
-	pthread_once(&fork_once, register_fork_handlers);
 	pthread_mutex_lock(&open_mutex);
 	if (!sim_node_handle.node)
 		err = node_open_locked(config);

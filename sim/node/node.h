@@ -17,6 +17,7 @@
 #ifndef BERTH_SIM_NODE_H
 #define BERTH_SIM_NODE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,6 +80,9 @@ struct sim_node {
 /* Maps the node, making it if it isn't there. 0 or -errno (and one line on standard error). Any
  * thread, any number of times; a fork child opens anew. */
 int sim_node_open(void);
+/* A fork waits until nobody has the mutex either, and makes it anew in the child: the one that is held around
+ * sim_node_open. From a constructor, before the first fork. */
+void sim_node_fork_waits_for(pthread_mutex_t *mutex);
 /* The mapping; only after sim_node_open succeeded in this process. */
 struct sim_node *sim_node(void);
 

@@ -16,6 +16,11 @@ static struct {
 	_Atomic unsigned int count;
 } init_ = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+__attribute__((constructor)) static void guard_init(void)
+{
+	sim_node_fork_waits_for(&init_.lock);
+}
+
 bool sim_nvml_is_initialized(void)
 {
 	return init_.count > 0;

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -188,8 +189,10 @@ static int early_fork(unsigned delay)
 	pid_t pid = fork();
 	if (pid == 0) {
 		CUdeviceptr block = 0;
-		CUresult res = cuda.cuInit(0);
+		CUresult res;
 
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* if it hangs, its parent is killed */
+		res = cuda.cuInit(0);
 		CHILD_CHECK(res == CUDA_SUCCESS || res == CUDA_ERROR_NOT_INITIALIZED);
 		CHILD_CHECK(seated());
 		(void)cuda.cuMemAlloc_v2(&block, MIB);
