@@ -130,8 +130,8 @@ int berth_state_dir_make(const char *subdir, char *ret_path, size_t size,
 
 	/* Root's is the node directory, too, where programs of all users look for what they share. */
 	if (err == 0)
-		err = dir_make_checked(path, strcmp(path, BERTH_NODE_DIR_DEFAULT) == 0 ? 0755 : 0700,
-				       reason);
+		err = dir_make_checked(
+			path, strcmp(path, BERTH_NODE_DIR_DEFAULT) == 0 ? 0755 : 0700, reason);
 	if (err < 0)
 		return err;
 	if (subdir != NULL && subdir[0] != '\0') {

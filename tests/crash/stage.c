@@ -29,12 +29,9 @@ enum { CROWDS = true };
 /* Who walks which points: by the beginning of what crash_points.def says of where they are. The
  * first that fits. */
 static const char *const suites[][2] = {
-	{ "region/birth", "birth" },
-	{ "region/limits", "limits" },
-	{ "region/", "region" },
-	{ "account/", "account" },
-	{ "lock/", "recordlock" },
-	{ "interpose/probe", "host_pid_crash.sh of tests/e2e" },
+	{ "region/birth", "birth" }, { "region/limits", "limits" },
+	{ "region/", "region" },     { "account/", "account" },
+	{ "lock/", "recordlock" },   { "interpose/probe", "host_pid_crash.sh of tests/e2e" },
 };
 
 static const struct {
