@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adds one to the number in a file. Many may do it at once: none of the steps is lost.
  *	recordlock LOCKFILE NUMBERFILE
  */
