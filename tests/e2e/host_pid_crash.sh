@@ -31,7 +31,7 @@ seats() { "$berth" ps --json | jq -c '[.[].processes[] | {host_pid, host_pid_sou
 missing() { "$berth" ps --json | jq -r '.[].processes[] | .host_pid_missing // "nothing"'; }
 charged() { "$berth" ps --all --json | jq '.[0].gpus[0].charged_bytes'; }
 nobody() { [ "$(charged)" = 0 ]; }
-leave() { echo quit >&"$box_in"; exec {box_in}>&-; wait "$box"; }
+quit() { echo quit >&"$box_in"; exec {box_in}>&-; wait "$box"; }
 
 points=$(sed -n 's/^CRASH_POINT(\(probe_[a-z_]*\),.*/\1/p' "$BERTH_SOURCE/src/base/crash_points.def")
 check "the probe has crash points" [ -n "$points" ]
@@ -43,7 +43,7 @@ for point in $points; do
 	boxed next
 	check "$point: the next one starts" await ready next
 	check "$point: and finds its own pid" is "$(seats)" "[{\"host_pid\":$(program),\"host_pid_source\":\"probe\"}]"
-	leave
+	quit
 	rm "$work/victim.in" "$work/next.in"
 
 	boxed victim BERTH_CRASH_AT="$point:stop"
@@ -65,7 +65,7 @@ for point in $points; do
 		[ "$(seats)" = "[{\"host_pid\":$(program),\"host_pid_source\":\"probe\"}]" ]
 	}
 	check "$point: once the stopped one is dead it is found with an allocation" await found
-	leave
+	quit
 	rm "$work/victim.in" "$work/next.in"
 done
 end
