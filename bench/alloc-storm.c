@@ -11,9 +11,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <ftw.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -29,6 +27,7 @@
 #include "base/clock.h"
 #include "driver/cuda_functions.h"
 #include "driver/nvml_functions.h"
+#include "place.h"
 #include "samples.h"
 
 #define BLOCK_BYTES ((size_t)256 << 20)
@@ -183,20 +182,19 @@ struct kind {
 	uint64_t poll_ns;
 };
 
-static char scratch[64];
-static char build[4096];
+static struct place place;
 
 static int environment_set(const char *faults)
 {
 	char value[4200];
 
-	(void)snprintf(value, sizeof(value), "%s/lib/sim", build);
-	if (setenv("LD_LIBRARY_PATH", value, 1) || setenv("BERTH_STATE_DIR", scratch, 1) ||
+	(void)snprintf(value, sizeof(value), "%s/lib/sim", place.build);
+	if (setenv("LD_LIBRARY_PATH", value, 1) || setenv("BERTH_STATE_DIR", place.scratch, 1) ||
 	    setenv("BERTH_SIM_GPUS", "1x16G", 1) || setenv("BERTH_SIM_FAULTS", faults, 1) ||
 	    setenv("CUDA_DEVICE_MEMORY_LIMIT", "12G", 1) || unsetenv("BERTH_REGION") ||
 	    unsetenv("CUDA_DEVICE_MEMORY_SHARED_CACHE"))
 		return -1;
-	(void)snprintf(value, sizeof(value), "%s/lib/libberth-cuda.so", build);
+	(void)snprintf(value, sizeof(value), "%s/lib/libberth-cuda.so", place.build);
 	return access(value, R_OK) || setenv("LD_PRELOAD", value, 1);
 }
 
@@ -292,26 +290,6 @@ static void kinds_print(struct kind *slow, struct kind *instant)
 	       slow->poll_count ? (double)slow->poll_ns / (double)slow->poll_count / 1e6 : 0);
 }
 
-static int erase(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
-
-/* BUILD/bin/bench-alloc-storm -> BUILD */
-static int find_build(void)
-{
-	ssize_t length = readlink("/proc/self/exe", build, sizeof(build) - 1);
-
-	if (length < 0)
-		return failed("/proc/self/exe", strerror(errno));
-	build[length] = '\0';
-	(void)dirname(dirname(build)); /* shortens in place */
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	struct kind slow = { .faults = "cuMemAlloc_v2:sleep=600us;nvmlDeviceGet*:sleep=50ms" };
@@ -325,15 +303,15 @@ int main(int argc, char **argv)
 				  (unsigned)strtoul(argv[3], NULL, 10));
 	if (argc > 1 && !quick)
 		return failed("usage", "bench-alloc-storm [--quick]") + 1;
-	strcpy(scratch, "/tmp/berth-bench-XXXXXX");
-	if (find_build() || !mkdtemp(scratch))
-		return failed("a scratch directory", strerror(errno));
+	err = place_open(&place);
+	if (err)
+		return failed("a scratch directory", strerror(-err));
 	for (unsigned round = 0; !err && round < 2 * rounds; round++)
 		err = round_run(round % 2 ? &slow : &instant, 3 * BERTH_NS_PER_S);
 	if (!err)
 		kinds_print(&slow, &instant);
 	samples_done(&slow.samples);
 	samples_done(&instant.samples);
-	(void)nftw(scratch, erase, 8, FTW_DEPTH | FTW_PHYS); /* a left-over does no harm */
+	place_close(&place);
 	return err;
 }

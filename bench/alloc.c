@@ -9,9 +9,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <ftw.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "driver/cuda_functions.h"
+#include "place.h"
 
 #define BLOCK_BYTES 4096
 
@@ -122,19 +121,18 @@ struct player {
 	double best_ns;
 };
 
-static char scratch[64];
-static char build[4096];
+static struct place place;
 
 static int player_environment(bool berth)
 {
 	char value[4200];
 
-	(void)snprintf(value, sizeof(value), "%s/lib/sim", build);
-	if (setenv("LD_LIBRARY_PATH", value, 1) || setenv("BERTH_STATE_DIR", scratch, 1) ||
+	(void)snprintf(value, sizeof(value), "%s/lib/sim", place.build);
+	if (setenv("LD_LIBRARY_PATH", value, 1) || setenv("BERTH_STATE_DIR", place.scratch, 1) ||
 	    setenv("BERTH_SIM_GPUS", "1x8G", 1) || unsetenv("BERTH_REGION") ||
 	    unsetenv("CUDA_DEVICE_MEMORY_SHARED_CACHE"))
 		return -1;
-	(void)snprintf(value, sizeof(value), "%s/lib/libberth-cuda.so", build);
+	(void)snprintf(value, sizeof(value), "%s/lib/libberth-cuda.so", place.build);
 	if (!berth)
 		return unsetenv("LD_PRELOAD") || unsetenv("CUDA_DEVICE_MEMORY_LIMIT");
 	if (access(value, R_OK))
@@ -221,26 +219,6 @@ static int conduct(const struct effort *effort)
 	return err;
 }
 
-static int erase(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
-
-/* BUILD/bin/bench-alloc -> BUILD */
-static int find_build(void)
-{
-	ssize_t length = readlink("/proc/self/exe", build, sizeof(build) - 1);
-
-	if (length < 0)
-		return failed("/proc/self/exe", strerror(errno));
-	build[length] = '\0';
-	(void)dirname(dirname(build)); /* shortens in place */
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	struct effort effort = { .rounds = 200, .pairs = 20000 };
@@ -252,10 +230,10 @@ int main(int argc, char **argv)
 		effort = (struct effort){ .rounds = 200, .pairs = 5000 };
 	else if (argc != 1)
 		return failed("usage", "bench-alloc [--quick]") + 1;
-	strcpy(scratch, "/tmp/berth-bench-XXXXXX");
-	if (find_build() || !mkdtemp(scratch))
-		return failed("a scratch directory", strerror(errno));
+	err = place_open(&place);
+	if (err)
+		return failed("a scratch directory", strerror(-err));
 	err = conduct(&effort);
-	(void)nftw(scratch, erase, 8, FTW_DEPTH | FTW_PHYS); /* a left-over does no harm */
+	place_close(&place);
 	return err;
 }

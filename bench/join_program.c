@@ -12,8 +12,6 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <ftw.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +23,14 @@
 #include "crowd.h"
 #include "driver/cuda_functions.h"
 #include "join.h"
+#include "place.h"
 
 enum step { STEP_LOAD = 1, STEP_INIT };
 
 #define SLOW_INIT_NS (5 * BERTH_NS_PER_MS)
 #define SLOW_COUNT   200
 
-static char build[4096];
-static char scratch[64];
+static struct place place;
 
 /* In the preloaded process. */
 
@@ -164,20 +162,20 @@ static int environment_make(bool slow)
 {
 	char value[4200];
 
-	(void)snprintf(value, sizeof value, "%s/log", scratch);
+	(void)snprintf(value, sizeof value, "%s/log", place.scratch);
 	if (unlink(value) < 0 && errno != ENOENT)
 		return -errno;
 	if (setenv("BERTH_LOG_FILE", value, 1) || setenv("BERTH_LOG_LEVEL", "debug", 1) ||
-	    setenv("BERTH_STATE_DIR", scratch, 1) || setenv("BERTH_SIM_GPUS", "2x8G", 1) ||
+	    setenv("BERTH_STATE_DIR", place.scratch, 1) || setenv("BERTH_SIM_GPUS", "2x8G", 1) ||
 	    setenv("CUDA_DEVICE_MEMORY_LIMIT", "4G", 1) || unsetenv("BERTH_REGION") ||
 	    unsetenv("CUDA_DEVICE_MEMORY_SHARED_CACHE") || unsetenv("BERTH_SIM_FAULTS"))
 		return -errno;
 	if (slow && setenv("BERTH_SIM_FAULTS", "cuInit:sleep=5ms", 1))
 		return -errno;
-	(void)snprintf(value, sizeof value, "%s/lib/sim", build);
+	(void)snprintf(value, sizeof value, "%s/lib/sim", place.build);
 	if (setenv("LD_LIBRARY_PATH", value, 1))
 		return -errno;
-	(void)snprintf(value, sizeof value, "%s/lib/libberth-cuda.so", build);
+	(void)snprintf(value, sizeof value, "%s/lib/libberth-cuda.so", place.build);
 	return access(value, R_OK) < 0 || setenv("LD_PRELOAD", value, 1) ? -errno : 0;
 }
 
@@ -201,43 +199,21 @@ static int program_run(uint32_t count, unsigned rounds, bool slow, struct berth_
 					      status);
 }
 
-static int erase(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
-
-/* BUILD/bin/bench-join -> BUILD */
-static int find_build(void)
-{
-	ssize_t length = readlink("/proc/self/exe", build, sizeof build - 1);
-
-	if (length < 0)
-		return -errno;
-	build[length] = '\0';
-	(void)dirname(dirname(build)); /* shortens in place */
-	return 0;
-}
-
 int programs_run(bool quick, struct berth_reason *reason)
 {
 	static const struct {
 		uint32_t count;
 		unsigned rounds;
 	} sizes[] = { { 1, 50 }, { 8, 13 }, { 18, 6 }, { 64, 3 } };
-	const char *dir = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 	unsigned factor = quick ? 1 : 5;
-	int r = find_build();
+	int r = place_open(&place);
 
-	(void)snprintf(scratch, sizeof scratch, "%s/berth-bench-XXXXXX", dir); /* always fits */
-	if (r < 0 || !mkdtemp(scratch))
-		return berth_reason_set(reason, r < 0 ? r : -errno, "no scratch directory");
+	if (r < 0)
+		return berth_reason_set(reason, r, "no scratch directory");
 	for (size_t i = 0; r == 0 && i < BERTH_ARRAY_LEN(sizes); i++)
 		r = program_run(sizes[i].count, sizes[i].rounds * factor, false, reason);
 	if (r == 0)
 		r = program_run(SLOW_COUNT, factor, true, reason);
-	(void)nftw(scratch, erase, 8, FTW_DEPTH | FTW_PHYS); /* a left-over does no harm */
+	place_close(&place);
 	return r;
 }

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +15,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "place.h"
 
 enum { LEAVING_S = 10 };
-
-static int entry_remove(const char *path, const struct stat *st, int type, struct FTW *place)
-{
-	(void)st;
-	(void)type;
-	(void)place;
-	return remove(path) < 0 ? -1 : 0;
-}
 
 static void __attribute__((noreturn)) janitor_live(const char *dir, int pipe_end)
 {
@@ -35,7 +27,7 @@ static void __attribute__((noreturn)) janitor_live(const char *dir, int pipe_end
 	(void)close(STDOUT_FILENO); /* who reads the figures must not wait for us */
 	while (read(pipe_end, &byte, 1) < 0 && errno == EINTR)
 		;
-	_exit(nftw(dir, entry_remove, 8, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1);
+	_exit(place_erase(dir) == 0 ? 0 : 1);
 }
 
 static const char *memory_dir(void)

@@ -18,8 +18,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <libgen.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -35,6 +33,7 @@
 #include "base/fd.h"
 #include "crowd.h"
 #include "driver/cuda_functions.h"
+#include "place.h"
 #include "region/snapshot.h"
 
 enum way { BROKER, PROBE, THROWAWAY, WAY_COUNT };
@@ -45,8 +44,7 @@ enum step { STEP_LOAD = 1, STEP_INIT, STEP_CONTEXT };
 #define SLOW_CONTEXT "cuCtxCreate_v2:sleep=297ms"
 #define BROKER_UP_NS (10 * BERTH_NS_PER_S)
 
-static char build[4096];
-static char scratch[64];
+static struct place place;
 
 /* In the namespace. */
 
@@ -180,21 +178,21 @@ static int environment_make(enum way way)
 
 	for (size_t i = 0; i < BERTH_ARRAY_LEN(unwanted); i++)
 		(void)unsetenv(unwanted[i]); /* fails for bad names only */
-	(void)snprintf(value, sizeof value, "%s/lib/sim", build);
+	(void)snprintf(value, sizeof value, "%s/lib/sim", place.build);
 	if (setenv("LD_LIBRARY_PATH", value, 1) || setenv("BERTH_SIM_GPUS", "1x80G", 1) ||
 	    setenv("BERTH_SIM_PROC", "/proc", 1) || setenv("BERTH_SIM_FAULTS", SLOW_CONTEXT, 1))
 		return -errno;
-	(void)snprintf(value, sizeof value, "%s/lock", scratch);
-	if (setenv("BENCH_START_LOCK", value, 1) || setenv("BERTH_STATE_DIR", scratch, 1))
+	(void)snprintf(value, sizeof value, "%s/lock", place.scratch);
+	if (setenv("BENCH_START_LOCK", value, 1) || setenv("BERTH_STATE_DIR", place.scratch, 1))
 		return -errno;
 	if (way == THROWAWAY)
 		return unsetenv("LD_PRELOAD") ? -errno : 0;
-	(void)snprintf(value, sizeof value, "%s/region", scratch);
+	(void)snprintf(value, sizeof value, "%s/region", place.scratch);
 	if (setenv("CUDA_DEVICE_MEMORY_SHARED_CACHE", value, 1) ||
 	    setenv("CUDA_DEVICE_MEMORY_LIMIT", "70G", 1))
 		return -errno;
 	(void)unlink(value); /* each run makes its own */
-	(void)snprintf(value, sizeof value, "%s/lib/libberth-cuda.so", build);
+	(void)snprintf(value, sizeof value, "%s/lib/libberth-cuda.so", place.build);
 	return access(value, R_OK) < 0 || setenv("LD_PRELOAD", value, 1) ? -errno : 0;
 }
 
@@ -203,7 +201,7 @@ static pid_t broker_start(const char *node)
 	char program[4200], socket_path[128];
 	uint64_t deadline_ns = berth_deadline_after(BROKER_UP_NS);
 
-	(void)snprintf(program, sizeof program, "%s/bin/berthd", build);
+	(void)snprintf(program, sizeof program, "%s/bin/berthd", place.build);
 	(void)snprintf(socket_path, sizeof socket_path, "%s/broker.sock", node);
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -262,7 +260,7 @@ static int way_run(uint32_t count, enum way way, double *ret_ready_ms)
 	char line[256];
 	int pipe_fds[2];
 
-	(void)snprintf(node, sizeof node, "%s/node-%s", scratch, way_names[way]);
+	(void)snprintf(node, sizeof node, "%s/node-%s", place.scratch, way_names[way]);
 	if ((mkdir(node, 0755) < 0 && errno != EEXIST) || setenv("BERTH_NODE_DIR", node, 1) ||
 	    pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return -errno;
@@ -306,30 +304,10 @@ static int size_run(uint32_t count, bool with_throwaway)
 	return r;
 }
 
-static int erase(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
-
-/* BUILD/bin/bench-start -> BUILD */
-static int find_build(void)
-{
-	ssize_t length = readlink("/proc/self/exe", build, sizeof build - 1);
-
-	if (length < 0)
-		return -errno;
-	build[length] = '\0';
-	(void)dirname(dirname(build)); /* shortens in place */
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	bool quick = argc == 2 && strcmp(argv[1], "--quick") == 0;
-	const char *dir = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+	int r;
 
 	if (argc == 3 && strcmp(argv[1], "--inside") == 0)
 		return inside(argv[2]);
@@ -337,15 +315,14 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "usage: %s [--quick]\n", argv[0]);
 		return 2;
 	}
-	(void)snprintf(scratch, sizeof scratch, "%s/berth-bench-XXXXXX", dir); /* always fits */
-	int r = find_build();
-	if (r == 0 && (!mkdtemp(scratch) || chmod(scratch, 0755) < 0))
+	r = place_open(&place);
+	if (r == 0 && chmod(place.scratch, 0755) < 0)
 		r = -errno;
 	if (r == 0)
 		r = size_run(40, true);
 	if (r == 0)
 		r = size_run(300, !quick);
-	(void)nftw(scratch, erase, 8, FTW_DEPTH | FTW_PHYS); /* a left-over does no harm */
+	place_close(&place);
 	if (r < 0)
 		(void)fprintf(stderr, "bench-start: %s\n", strerror(-r));
 	return r < 0;
