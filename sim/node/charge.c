@@ -38,6 +38,8 @@
  */
 #include "sim/node/node_internal.h"
 
+#include <time.h>
+
 #include <errno.h>
 #include <pthread.h>
 
@@ -244,7 +246,11 @@ uint64_t sim_node_own_bytes(unsigned gpu)
 void sim_node_note_context(unsigned gpu, int change)
 {
 	struct sim_usage *usage = &sim_node()->processes[sim_node_row()].usage[gpu];
+	struct timespec now;
 
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (change > 0 && usage->context_count == 0)
+		usage->context_since_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	atomic_fetch_add(&usage->context_count, (uint32_t)change);
 }
 

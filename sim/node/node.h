@@ -38,6 +38,7 @@ struct sim_usage {
 	_Atomic uint64_t applied_sequence;   /* operations of this row that reached the total */
 	_Atomic uint32_t context_count;
 	uint32_t reserved_;
+	_Atomic uint64_t context_since_ns; /* CLOCK_MONOTONIC when the count rose from zero */
 };
 
 struct sim_process {
@@ -108,6 +109,7 @@ struct sim_process_view {
 	unsigned row;
 	uint32_t host_pid;
 	uint32_t context_count;
+	uint64_t context_since_ns;
 	uint64_t used_bytes;
 	uint64_t generation;
 	char name[SIM_PROCESS_NAME_MAX];

@@ -283,6 +283,7 @@ size_t sim_node_processes(unsigned gpu, struct sim_process_view *ret_list, size_
 			view->row = row;
 			view->host_pid = process->host_pid;
 			view->context_count = usage->context_count;
+			view->context_since_ns = usage->context_since_ns;
 			view->used_bytes = usage->used_bytes;
 			view->generation = process->generation;
 			memcpy(view->name, process->name, sizeof(view->name));

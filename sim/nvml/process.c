@@ -11,13 +11,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sim/node/node.h"
 #include "sim/nvml/handle.h"
 #include "sim/nvml/quirk.h"
 
-#define NO_INSTANCE 0xffffffffU
+#define NO_INSTANCE   0xffffffffU
+#define NOT_AVAILABLE UINT64_MAX
+#define STALE_NS      1000000000ULL
 
 struct list {
 	struct sim_process_view entries[SIM_PROCESS_MAX];
@@ -29,6 +32,44 @@ static uint32_t pid_as_told(const struct sim_process_view *view)
 	if (sim_nvml_has_quirk(SIM_QUIRK_OWN_PID) && (int)view->row == sim_node_row())
 		return (uint32_t)getpid();
 	return view->host_pid;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* What was told last, for a while. Threads of one process may tell each other's. */
+static uint64_t stale_bytes(unsigned gpu, const struct sim_process_view *view)
+{
+	static struct {
+		_Atomic uint64_t generation, told_ns, bytes;
+	} told[SIM_PROCESS_MAX][SIM_GPU_MAX];
+	__auto_type last = &told[view->row][gpu];
+
+	if (last->generation != view->generation || now_ns() - last->told_ns >= STALE_NS) {
+		last->generation = view->generation;
+		last->bytes = view->used_bytes;
+		last->told_ns = now_ns();
+	}
+	return last->bytes;
+}
+
+static uint64_t bytes_as_told(unsigned gpu, const struct sim_process_view *view)
+{
+	if (sim_nvml_has_quirk(SIM_QUIRK_NA_PROCESS_MEMORY))
+		return NOT_AVAILABLE;
+	return sim_nvml_has_quirk(SIM_QUIRK_STALE_MEMORY) ? stale_bytes(gpu, view)
+							  : view->used_bytes;
+}
+
+static bool is_listed(const struct sim_process_view *view)
+{
+	return view->context_count > 0 &&
+	       now_ns() - view->context_since_ns >= sim_nvml_list_lag_ns();
 }
 
 static nvmlReturn_t read_list(nvmlDevice_t device, struct list *ret_list)
@@ -46,8 +87,13 @@ static nvmlReturn_t read_list(nvmlDevice_t device, struct list *ret_list)
 	if (sim_nvml_has_quirk(SIM_QUIRK_EMPTY_PROCESSES))
 		return NVML_SUCCESS;
 	for (size_t i = 0; i < found && i < SIM_PROCESS_MAX; i++) {
-		if (ret_list->entries[i].context_count > 0)
-			ret_list->entries[ret_list->count++] = ret_list->entries[i];
+		struct sim_process_view *view = &ret_list->entries[ret_list->count];
+
+		if (!is_listed(&ret_list->entries[i]))
+			continue;
+		*view = ret_list->entries[i];
+		view->used_bytes = bytes_as_told(gpu, view);
+		ret_list->count++;
 	}
 	return NVML_SUCCESS;
 }

@@ -16,9 +16,15 @@ static const struct {
 	{ "no-processes", SIM_QUIRK_NO_PROCESSES },
 	{ "empty-processes", SIM_QUIRK_EMPTY_PROCESSES },
 	{ "own-pid", SIM_QUIRK_OWN_PID },
+	{ "na-process-memory", SIM_QUIRK_NA_PROCESS_MEMORY },
+	{ "stale-memory", SIM_QUIRK_STALE_MEMORY },
 };
 
-static _Atomic unsigned int quirks_; /* NVML is initialised and shut down by several threads */
+#define LIST_LAG_MAX_MS 60000U
+
+/* NVML is initialised and shut down by several threads */
+static _Atomic unsigned int quirks_;
+static _Atomic uint64_t list_lag_ns_;
 
 static unsigned int quirk_of(const char *word, size_t length)
 {
@@ -27,6 +33,23 @@ static unsigned int quirk_of(const char *word, size_t length)
 			return words_[i].quirk;
 	}
 	return 0;
+}
+
+static bool list_lag_read(void)
+{
+	const char *text = getenv("BERTH_SIM_NVML_LIST_LAG_MS");
+	unsigned long ms = 0;
+	char *end = NULL;
+
+	if (text && *text)
+		ms = strtoul(text, &end, 10);
+	if (ms > LIST_LAG_MAX_MS || (end && (*end || text[0] < '0' || text[0] > '9'))) {
+		sim_complain("BERTH_SIM_NVML_LIST_LAG_MS=%s: want milliseconds, at most %u", text,
+			     LIST_LAG_MAX_MS);
+		return false;
+	}
+	list_lag_ns_ = (uint64_t)ms * 1000000;
+	return true;
 }
 
 bool sim_nvml_quirks_read(void)
@@ -47,10 +70,15 @@ bool sim_nvml_quirks_read(void)
 		word += *word == ',';
 	}
 	quirks_ = quirks;
-	return true;
+	return list_lag_read();
 }
 
 bool sim_nvml_has_quirk(enum sim_nvml_quirk quirk)
 {
 	return quirks_ & quirk;
+}
+
+uint64_t sim_nvml_list_lag_ns(void)
+{
+	return list_lag_ns_;
 }

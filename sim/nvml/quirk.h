@@ -9,11 +9,16 @@
  *	no-processes       process lists answer NOT_SUPPORTED
  *	empty-processes    process lists are empty, whoever is there (containers without host pids)
  *	own-pid            this process is listed by the pid that its own namespace gives it
+ *	na-process-memory  what each process uses is told as not available
+ *	stale-memory       what each process uses is told anew once a second only
+ *
+ * BERTH_SIM_NVML_LIST_LAG_MS: how late a process that is new on a GPU is listed (default 0).
  */
 #ifndef BERTH_SIM_NVML_QUIRK_H
 #define BERTH_SIM_NVML_QUIRK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum sim_nvml_quirk {
 	SIM_QUIRK_NO_MEMORY = 1U << 0,
@@ -22,11 +27,14 @@ enum sim_nvml_quirk {
 	SIM_QUIRK_NO_PROCESSES = 1U << 3,
 	SIM_QUIRK_EMPTY_PROCESSES = 1U << 4,
 	SIM_QUIRK_OWN_PID = 1U << 5,
+	SIM_QUIRK_NA_PROCESS_MEMORY = 1U << 6,
+	SIM_QUIRK_STALE_MEMORY = 1U << 7,
 };
 
-/* False: the variable holds a word that is none of these, which has been said. */
+/* False: a variable holds what it can't, which has been said. */
 bool sim_nvml_quirks_read(void);
 /* After sim_nvml_quirks_read gave true. */
 bool sim_nvml_has_quirk(enum sim_nvml_quirk quirk);
+uint64_t sim_nvml_list_lag_ns(void);
 
 #endif

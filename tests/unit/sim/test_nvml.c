@@ -334,6 +334,45 @@ static void quirks_show_what_cards_do(void **state)
 	kill_user(user);
 }
 
+/* How a child with that variable sees the one process that is on the GPU: its bytes, 0 if it isn't listed. */
+static int see_listed(const char *name, const char *value, uint64_t bytes)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		nvmlProcessInfo_t infos[4];
+		unsigned int count = 4;
+		nvmlDevice_t device;
+
+		setenv(name, value, 1);
+		if (NVML(nvmlInit_v2)() ||
+		    NVML(nvmlDeviceGetHandleByIndex_v2)(0, &device) != NVML_SUCCESS)
+			_exit(1);
+		if (NVML(nvmlDeviceGetComputeRunningProcesses_v3)(device, &count, infos) !=
+		    NVML_SUCCESS)
+			_exit(2);
+		_exit((count ? infos[0].usedGpuMemory : 0) == bytes ? 0 : 3);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void lists_are_late_or_silent(void **state)
+{
+	pid_t user = start_user(0, MIB);
+	uint64_t bytes = used_bytes(0);
+
+	(void)state;
+	assert_int_equal(see_listed("BERTH_SIM_NVML_QUIRKS", "", bytes), 0);
+	assert_int_equal(see_listed("BERTH_SIM_NVML_QUIRKS", "stale-memory", bytes), 0);
+	assert_int_equal(see_listed("BERTH_SIM_NVML_QUIRKS", "na-process-memory", UINT64_MAX), 0);
+	assert_int_equal(see_listed("BERTH_SIM_NVML_LIST_LAG_MS", "60000", 0), 0);
+	assert_int_equal(see_listed("BERTH_SIM_NVML_LIST_LAG_MS", "0", bytes), 0);
+	assert_int_not_equal(see_listed("BERTH_SIM_NVML_LIST_LAG_MS", "soon", bytes), 0);
+	kill_user(user);
+}
+
 static void both_libraries_agree(void **state)
 {
 	char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE], text[64];
@@ -371,6 +410,7 @@ int main(void)
 		cmocka_unit_test(a_user_is_listed_until_it_dies),
 		cmocka_unit_test(other_lists_are_empty),
 		cmocka_unit_test(quirks_show_what_cards_do),
+		cmocka_unit_test(lists_are_late_or_silent),
 		cmocka_unit_test(both_libraries_agree),
 	};
 
