@@ -120,6 +120,8 @@ size_t sim_node_processes(unsigned gpu, struct sim_process_view *ret_list, size_
 
 /* This process's row, claimed by the first call. 0, -EUSERS when all rows are taken, or -errno. */
 int sim_node_claim(void);
+/* This process as the outer /proc names it; read each time, and needs no row. */
+uint32_t sim_node_own_host_pid(void);
 /* The row, or -1 when none was claimed (or this is a fork child). */
 int sim_node_row(void);
 

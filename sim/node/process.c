@@ -245,6 +245,11 @@ int sim_node_claim(void)
 	return err;
 }
 
+uint32_t sim_node_own_host_pid(void)
+{
+	return read_host_pid();
+}
+
 int sim_node_row(void)
 {
 	return sim_node_handle.row;

@@ -29,7 +29,8 @@ struct list {
 
 static uint32_t pid_as_told(const struct sim_process_view *view)
 {
-	if (sim_nvml_has_quirk(SIM_QUIRK_OWN_PID) && (int)view->row == sim_node_row())
+	/* Not by the row: that is libcuda's, of which we know nothing. */
+	if (sim_nvml_has_quirk(SIM_QUIRK_OWN_PID) && view->host_pid == sim_node_own_host_pid())
 		return (uint32_t)getpid();
 	return view->host_pid;
 }

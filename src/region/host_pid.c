@@ -31,7 +31,7 @@ static const char *const missing_texts[] = {
 	[BERTH_HOST_PID_NO_LIST] =
 		"the driver does not tell containers which process uses how much "
 		"memory: run berthd on the host",
-	[BERTH_HOST_PID_NO_ROOM] = "the share or the GPU has no room for the 64M that the probe "
+	[BERTH_HOST_PID_NO_ROOM] = "the share or the GPU has no room for the 32M that the probe "
 				   "takes for a moment",
 	[BERTH_HOST_PID_UNDECIDED] =
 		"no process that the driver lists could be told to be this one",

@@ -1,37 +1,8 @@
 #!/bin/bash
 # The probe of the host pid, killed and stopped at each of its steps: what it took is back, its lock is
 # free, the next one finds its own pid; beside a stopped one the next goes on in bounded time, its limit exact.
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-[ "$(id -u)" = 0 ] || skip "needs root"
-unshare -pf true 2>/dev/null || skip "no pid namespace can be made here"
-export BERTH_SIM_GPUS=1x8G BERTH_SIM_PROC=/proc BERTH_NODE_DIR=$work/node
-mkdir -m 755 "$BERTH_NODE_DIR"
-
-boxed() { # NAME ENV... : a program in a pid namespace of its own, in share "all"; not as its first
-	# process, which can't kill or stop itself
-	mkfifo "$work/$1.in"
-	# shellcheck disable=SC2016 # for the inner shell
-	env "${@:2}" unshare -pf --kill-child bash -c '"$@"; exit' - "$berth" run -q --sim --name all -m 1G -- "$client" \
-		<"$work/$1.in" >"$work/$1.out" 2>"$work/$1.err" &
-	box=$!
-	children+=("$box")
-	# shellcheck disable=SC2093 # no program: it opens a descriptor
-	exec {box_in}>"$work/$1.in"
-}
-await() { # COMMAND...: until it succeeds
-	for _ in $(seq 600); do "$@" && return 0; sleep 0.05; done
-	return 1
-}
-program() { pgrep -P "$(pgrep -P "${1-$box}")"; } # as the outer namespace names it
-ready() { grep -q ready "$work/$1.out"; }
-ended() { ! kill -0 "$box" 2>/dev/null || [ "$(cut -d ' ' -f 3 "/proc/$box/stat" 2>/dev/null)" = Z ]; }
-stopped() { [ "$(cut -d ' ' -f 3 "/proc/$(program)/stat" 2>/dev/null)" = T ]; }
-seats() { "$berth" ps --json | jq -c '[.[].processes[] | {host_pid, host_pid_source}]'; }
-missing() { "$berth" ps --json | jq -r '.[].processes[] | .host_pid_missing // "nothing"'; }
-charged() { "$berth" ps --all --json | jq '.[0].gpus[0].charged_bytes'; }
-nobody() { [ "$(charged)" = 0 ]; }
-quit() { echo quit >&"$box_in"; exec {box_in}>&-; wait "$box"; }
+# shellcheck source=host_pid_lib.sh
+. "$(dirname "$0")/host_pid_lib.sh"
 
 points=$(sed -n 's/^CRASH_POINT(\(probe_[a-z_]*\),.*/\1/p' "$BERTH_SOURCE/src/base/crash_points.def")
 check "the probe has crash points" [ -n "$points" ]
@@ -59,12 +30,7 @@ for point in $points; do
 	kill -9 "$(program "$stopped_box")"
 	exec {stopped_in}>&-
 	wait "$stopped_box" 2>/dev/null
-	found() {
-		echo "alloc c 1M" >&"$box_in"
-		echo "free c" >&"$box_in"
-		[ "$(seats)" = "[{\"host_pid\":$(program),\"host_pid_source\":\"probe\"}]" ]
-	}
-	check "$point: once the stopped one is dead it is found with an allocation" await found
+	check "$point: once the stopped one is dead it is found with an allocation" await found probe
 	quit
 	rm "$work/victim.in" "$work/next.in"
 done

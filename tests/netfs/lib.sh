@@ -38,6 +38,7 @@ through() {
 	check "$where: $event: all 16 come in" told entered 16
 	check "$where: $event: one at a time, none early" never_two
 	check "$where: by polling, never in the kernel's queue" polled
+	polled >/dev/null || end # what comes now would only hang
 	check "$where: nobody is left that can't be killed" told unkillable 0
 	check "$where: $event: the last is through within $LIMIT_MS ms" at_most "$best" "$LIMIT_MS"
 	printf 'figure\t%s\t%s\tfirst %s ms, last %s ms\n' "$where" "$event" "$(value first_ms)" "$best"
