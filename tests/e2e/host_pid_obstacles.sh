@@ -31,6 +31,9 @@ goes() { # WHAT: the obstacle has gone
 }
 
 meets "no node directory" "share no directory" "no directory that can be used" BERTH_NODE_DIR="$work/later"
+sleep 1.1 # then the next try is due
+check "no node directory: the next try finds nothing either" is "$(found probe; echo $?)" 1
+check "no node directory: and says nothing more" is "$(warnings)" 1
 mkdir -m 755 "$work/later"
 goes "no node directory"
 
