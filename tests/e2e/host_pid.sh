@@ -148,7 +148,8 @@ children+=("$pair")
 exec {box_in}>"$work/pair.in"
 both() { [ "$(grep -c ready "$work/pair.out")" = 2 ]; }
 check "a child and the program that its parent becomes: both start" await both
-clients=$(pgrep -g "$(ps -o pgid= -p "$pair" | tr -d ' ')" -x gpu_client | sort -n | paste -sd ' ')
+became=$(program "$pair")
+clients=$(printf '%s\n' "$became" "$(pgrep -P "$became")" | sort -n | paste -sd ' ')
 check "each finds its own pid" is "$("$berth" ps --json | jq -r '[.[].processes[].host_pid] | sort | join(" ")')" "$clients"
 exec {box_in}>&-
 wait "$pair"
