@@ -5,6 +5,7 @@
 #include <berth/recordlock.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int add_one(struct berth_recordlock *lock, const char *path)
@@ -14,11 +15,14 @@ static int add_one(struct berth_recordlock *lock, const char *path)
 	int r;
 
 	do {
+		char line[32] = "";
+
 		file = fopen(path, "r");
-		if (file == NULL || fscanf(file, "%ld", &number) != 1)
-			number = 0;
-		if (file != NULL)
+		if (file != NULL) {
+			(void)!fgets(line, sizeof(line), file);
 			(void)fclose(file);
+		}
+		number = strtol(line, NULL, 10);
 		r = berth_recordlock_check(lock);
 	} while (r == 1); /* it was lost for a while: read again */
 	if (r < 0)
@@ -37,7 +41,7 @@ int main(int argc, char **argv)
 		.flags = BERTH_RECORDLOCK_CREATE,
 	};
 	struct berth_recordlock *lock = NULL;
-	struct berth_recordlock_owner owner;
+	struct berth_recordlock_owner owner = { 0 };
 	int r;
 
 	if (argc != 3)

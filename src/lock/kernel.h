@@ -12,6 +12,7 @@
 
 #if defined(__x86_64__)
 
+/* NOLINTNEXTLINE(readability-function-size): a system call has its number and six arguments */
 BERTH_KERNEL_INLINE long berth_kernel_call(long number, long a, long b, long c, long d, long e,
 					   long f)
 {
@@ -29,6 +30,7 @@ BERTH_KERNEL_INLINE long berth_kernel_call(long number, long a, long b, long c, 
 
 #elif defined(__aarch64__)
 
+/* NOLINTNEXTLINE(readability-function-size): likewise */
 BERTH_KERNEL_INLINE long berth_kernel_call(long number, long a, long b, long c, long d, long e,
 					   long f)
 {

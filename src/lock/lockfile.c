@@ -270,7 +270,7 @@ int berth_lockfile_trust(struct berth_lockfile *file)
 {
 	struct berth_descriptor *descriptor = &file->descriptor;
 	struct flock lock;
-	struct stat st;
+	struct stat st = { 0 };
 	/* A question that opens the file again if the program has closed it. */
 	int r = berth_descriptor_get(descriptor, F_GETLK, 0, &lock);
 

@@ -152,8 +152,8 @@ static void proxy_body(void *room)
  * that place is the program's. The name is missing while there is no first one yet (and before Linux 4.12). */
 static bool children_go_elsewhere(void)
 {
-	struct stat own;
-	struct stat theirs;
+	struct stat own = { 0 };
+	struct stat theirs = { 0 };
 
 	if (BERTH_KERNEL_4(newfstatat, AT_FDCWD, "/proc/self/ns/pid", &own, 0) < 0)
 		return false; /* no /proc: can't be told */

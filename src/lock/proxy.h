@@ -25,8 +25,8 @@ BERTH_MUST_CHECK int berth_proxy_wait(const struct berth_descriptor *descriptor,
 				      uint64_t deadline_ns, _Atomic uint64_t *count,
 				      struct berth_task **ret_proxy);
 
-void berth_proxy_dismiss(struct berth_task *proxy);
-void berth_proxy_reap(struct berth_task *proxy);
+void berth_proxy_dismiss(struct berth_task *task);
+void berth_proxy_reap(struct berth_task *task);
 
 /* What it is called, for those who find its pid in the kernel's record: its parent is meant. */
 #define BERTH_PROXY_NAME "berth-proxy"

@@ -79,7 +79,7 @@ static int open_failed(const char *path, int err, struct berth_reason *reason)
 static int owner_check(const char *path, const struct stat *st, struct berth_reason *reason)
 {
 	char dir[PATH_MAX];
-	struct stat dir_st;
+	struct stat dir_st = { 0 };
 
 	if (st->st_uid == geteuid() || st->st_uid == 0)
 		return 0;

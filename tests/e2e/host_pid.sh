@@ -140,6 +140,7 @@ check "contexts: and nobody makes more" is "$(contexts "$work/boxed.log")" "$(co
 
 # Children that a shell has forked, and a program that it becomes.
 mkfifo "$work/pair.in"
+# shellcheck disable=SC2016 # for the inner shells
 unshare -pf --kill-child bash -c '"$@"; exit' - "$berth" run -q --sim --name all -m 1G -- bash -c \
 	'"$0" </dev/stdin & exec "$0" </dev/stdin' "$client" <"$work/pair.in" >"$work/pair.out" 2>&1 &
 pair=$!

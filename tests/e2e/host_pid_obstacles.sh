@@ -131,7 +131,7 @@ quit
 # NVML that speaks of this process by its own namespace's pid: what a container's view shows is what NVML's users see.
 boxed own BERTH_SIM_NVML_QUIRKS=own-pid
 check "NVML: own-pid: a program starts" await ready own
-inside=$(awk '/^NSpid:/ { print $NF }' "/proc/$(program)/status")
+inside=$(awk '/^NSpid:/ { print $NF }' "/proc/$(program "$box")/status")
 check "NVML: own-pid: the pid is the one that NVML lists" is "$(seats)" "$(seat_of "$inside" probe)"
 check "NVML: own-pid: its limit is exact" exact
 quit
