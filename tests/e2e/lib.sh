@@ -15,7 +15,8 @@ children=()
 
 finish() {
 	local status=$? pid
-	for pid in ${children[@]+"${children[@]}"}; do kill -9 "$pid" 2>/dev/null; done
+	# Not the pids in children: that of one that has been waited for is some other process's by now.
+	for pid in $(jobs -pr); do kill -9 "$pid" 2>/dev/null; done
 	rm -rf "$work"
 	# a script that broke off half-way has not passed
 	[ "${ended-}" = yes ] || { echo "the script ended early (status $status)"; exit 1; }
